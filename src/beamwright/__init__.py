@@ -1,0 +1,3 @@
+"""Beamwright: event-sourced operations control for experiment facilities."""
+
+__version__ = "0.1.0"

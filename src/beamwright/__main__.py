@@ -1,0 +1,5 @@
+"""`python -m beamwright`."""
+
+from beamwright.surfaces.cli import main
+
+main()

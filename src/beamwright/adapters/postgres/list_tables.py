@@ -1,0 +1,240 @@
+"""Derived list tables: typed columns from an aggregate's declared filters, fed by one generic projection."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Annotated, Any, NamedTuple, TypeAliasType, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from beamwright.kernel.aggregate import Aggregate, Filter, Test
+from beamwright.kernel.event import Belonging
+from beamwright.kernel.store import Stored
+from beamwright.kernel.value import encode
+
+from .database import Database
+from .driver import Connection, Row
+
+ENVELOPE = ("created_at", "updated_at")
+
+
+class Column(NamedTuple):
+    """One column of a list table."""
+
+    name: str
+    type: str
+    of: Callable[[Any], Any]
+
+
+class ListTable:
+    """The list table of one aggregate, in the shape of today's declarations; a rebuild is a new generation."""
+
+    def __init__(self, aggregate: Aggregate[Any, Any], generation: int = 1) -> None:
+        self.aggregate = aggregate
+        self.filters: Mapping[str, Filter[Any]] = {each.name: each for each in aggregate.listing.filters}
+        self.columns = [*_filter_columns(self.filters.values()), *_sort_columns(aggregate)]
+        self.shape = self._shape()
+        self.version = f"{self.shape}_{generation}"
+        self.name = f"{aggregate.snake}_{self.version}"
+        self.table = f"lists.{self.name}"
+
+    def _shape(self) -> str:
+        """Changes with the columns, the state's shape or the declared version of the fold."""
+        shape = [
+            self.aggregate.fold_version,
+            [(column.name, column.type) for column in self.columns],
+            self.aggregate.listing.text,
+            msgspec.json.schema(self.aggregate.state),
+        ]
+        return blake2b(encode(shape), digest_size=5).hexdigest()
+
+    def ddl(self) -> list[str]:
+        """The table and an index for each way of reading it."""
+        columns = "".join(f", {column.name} {column.type}" for column in self.columns)
+        create = f"""CREATE TABLE IF NOT EXISTS {self.table} (
+            id uuid PRIMARY KEY, version integer NOT NULL, state text NOT NULL, created_at timestamptz NOT NULL,
+            updated_at timestamptz NOT NULL, created_by uuid NOT NULL, facility_code text,
+            visit_ids uuid[] NOT NULL, owner_id uuid, member_id uuid, words tsvector{columns})"""
+        return [
+            create,
+            *(f"CREATE INDEX IF NOT EXISTS {name} ON {self.table} {on}" for name, on in self._indexes()),
+        ]
+
+    def _indexes(self) -> list[tuple[str, str]]:
+        indexes = [("created_at", "(created_at, id)")]
+        indexes += [
+            (f"s_{key}", f"(s_{key}, id)") for key in self.aggregate.listing.sorts if key not in ENVELOPE
+        ]
+        for column in self.columns:
+            if column.name.startswith("f_"):
+                array = column.type.endswith("[]")
+                indexes.append(
+                    (
+                        column.name,
+                        f"USING gin ({column.name})" if array else f"({column.name}, created_at, id)",
+                    )
+                )
+        if self.aggregate.listing.text:
+            indexes.append(("words", "USING gin (words)"))
+        return [(f"{self.name}_{name}"[:63], on) for name, on in indexes]
+
+    def upsert(self) -> str:
+        names = [
+            "id",
+            "version",
+            "state",
+            "created_at",
+            "updated_at",
+            "created_by",
+            "facility_code",
+            "owner_id",
+        ]
+        names += ["member_id", *(column.name for column in self.columns if not column.type.endswith("[]"))]
+        arrays = ["visit_ids", *(column.name for column in self.columns if column.type.endswith("[]"))]
+        types = ["uuid", "integer", "text", "timestamptz", "timestamptz", "uuid", "text", "uuid", "uuid"]
+        types += [column.type for column in self.columns if not column.type.endswith("[]")]
+        array_types = ["uuid[]", *(column.type for column in self.columns if column.type.endswith("[]"))]
+        # Arrays of arrays do not unnest by row, so array columns travel as text and are cast back.
+        sources = ", ".join(
+            f"${n}::{type}[]" for n, type in enumerate([*types, "text", *["text"] * len(arrays)], 1)
+        )
+        words = "to_tsvector('simple', words)"
+        selected = ", ".join(
+            [*names, words, *(f"{a}::{t}" for a, t in zip(arrays, array_types, strict=True))]
+        )
+        targets = [*names, "words", *arrays]
+        updates = ", ".join(
+            f"{name} = excluded.{name}" for name in targets if name not in ("id", "created_at", "created_by")
+        )
+        return f"""INSERT INTO {self.table} AS t ({", ".join(targets)})
+            SELECT {selected} FROM unnest({sources}) AS n ({", ".join([*names, "words", *arrays])})
+            ON CONFLICT (id) DO UPDATE SET {updates} WHERE t.version < excluded.version"""
+
+    def row(
+        self, state: Any, version: int, created_at: datetime, updated_at: datetime, created_by: UUID
+    ) -> list[Any]:
+        belonging: Belonging = self.aggregate.belongs(state)
+        words = " ".join(text for key in self.aggregate.listing.text if (text := getattr(state, key)))
+        return [
+            state.id,
+            version,
+            encode(state).decode(),
+            created_at,
+            updated_at,
+            created_by,
+            belonging.facility_code,
+            belonging.owner_id,
+            belonging.member_id,
+            *(column.of(state) for column in self.columns if not column.type.endswith("[]")),
+            words,
+            _array(sorted(belonging.visit_ids)),
+            *(_array(column.of(state)) for column in self.columns if column.type.endswith("[]")),
+        ]
+
+
+class ListProjection:
+    """Folds each batch per stream, from the row's own state on, and upserts it in one statement."""
+
+    def __init__(self, aggregate: Aggregate[Any, Any], database: Database, generation: int = 1) -> None:
+        self.table = ListTable(aggregate, generation)
+        self.aggregate = aggregate
+        self._database = database
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(aggregate.state)
+        self._upsert = self.table.upsert()
+        self._known = f"SELECT id, version, state, created_at, created_by FROM {self.table.table} WHERE id = ANY ($1::uuid[])"
+
+    @property
+    def name(self) -> str:
+        return self.aggregate.snake
+
+    @property
+    def version(self) -> str:
+        return self.table.version
+
+    async def prepare(self) -> None:
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 7))", self.table.name)
+            for statement in self.table.ddl():
+                await connection.execute(statement)
+
+    async def apply(self, transaction: Any, events: Sequence[Stored]) -> None:
+        connection: Connection = transaction
+        streams: dict[UUID, list[Stored]] = {}
+        for event in events:
+            if event.stream_type == self.aggregate.name:
+                streams.setdefault(event.stream_id, []).append(event)
+        if not streams:
+            return
+        known = await self._rows(connection, streams)
+        rows = [self._fold(known.get(id), batch) for id, batch in streams.items()]
+        await connection.execute(self._upsert, *(list(column) for column in zip(*rows, strict=True)))
+
+    async def _rows(
+        self, connection: Connection, streams: Mapping[UUID, Sequence[Stored]]
+    ) -> dict[UUID, Row]:
+        older = [id for id, batch in streams.items() if batch[0].version > 1]
+        return {row["id"]: row for row in await connection.fetch(self._known, older)} if older else {}
+
+    def _fold(self, row: Row | None, batch: Sequence[Stored]) -> list[Any]:
+        state = self._decoder.decode(row["state"]) if row is not None else None
+        version: int = row["version"] if row is not None else 0
+        new = [event for event in batch if event.version > version]
+        state = self.aggregate.fold((self.aggregate.decoder.decode(event.tagged) for event in new), state)
+        first, last = batch[0], batch[-1]
+        created = (
+            (row["created_at"], row["created_by"])
+            if row is not None
+            else (first.occurred_at, first.principal_id)
+        )
+        return self.table.row(state, max(version, last.version), created[0], last.occurred_at, created[1])
+
+
+def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:
+    return [
+        Column(f"f_{each.name}", sql_type(each.type) + ("[]" if each.test is Test.CONTAINS else ""), each.of)
+        if each.test not in (Test.PASSED, Test.MATCHED_BY)
+        else Column(f"f_{each.name}", "timestamptz" if each.test is Test.PASSED else "text[]", each.of)
+        for each in filters
+    ]
+
+
+def _sort_columns(aggregate: Aggregate[Any, Any]) -> list[Column]:
+    hints = {field.name: field.type for field in msgspec.structs.fields(aggregate.state)}
+    return [
+        Column(f"s_{key}", sql_type(hints[key]), _attribute(key))
+        for key in aggregate.listing.sorts
+        if key not in ENVELOPE
+    ]
+
+
+def _attribute(name: str) -> Callable[[Any], Any]:
+    return lambda state: getattr(state, name)
+
+
+def _array(values: Any) -> str:
+    """A PostgreSQL array literal."""
+    quoted = ('"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values)
+    return "{" + ",".join(quoted) + "}"
+
+
+SQL_TYPES: Mapping[Any, str] = {
+    str: "text",
+    UUID: "uuid",
+    bool: "boolean",
+    int: "bigint",
+    datetime: "timestamptz",
+}
+
+
+def sql_type(hint: Any) -> str:
+    """The column type of a Python type; enums and bounded text are text."""
+    if isinstance(hint, TypeAliasType):
+        return sql_type(hint.__value__)
+    if get_origin(hint) is Annotated:
+        return sql_type(get_args(hint)[0])
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return "text"
+    members = [member for member in get_args(hint) if member is not type(None)]
+    return sql_type(members[0]) if members else SQL_TYPES[hint]

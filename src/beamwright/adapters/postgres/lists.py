@@ -1,0 +1,188 @@
+"""Reads of the list tables; what a caller may not see is never counted, sorted or searched."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from beamwright.kernel.aggregate import Aggregate, Filter, Test
+from beamwright.kernel.authority import Reach, Span
+from beamwright.kernel.cursor import InvalidCursorError, decode_cursor, encode_cursor
+from beamwright.kernel.errors import ReadModelBehindError
+from beamwright.kernel.store import Found, ListRow, Mark
+
+from .database import Database
+from .driver import Row
+from .list_tables import ENVELOPE, ListTable, sql_type
+
+
+class PostgresLists:
+    """Knows which generation of each list serves, and asks it."""
+
+    def __init__(self, database: Database, aggregates: Sequence[Aggregate[Any, Any]]) -> None:
+        self._database = database
+        self._tables = {aggregate.name: ListTable(aggregate) for aggregate in aggregates}
+
+    async def refresh(self) -> None:
+        """Find out which generation serves; needed at start and after a swap."""
+        rows = await self._database.fetch("SELECT name, version FROM projections WHERE serving")
+        serving = {row["name"]: row["version"] for row in rows}
+        for name, table in self._tables.items():
+            shape, _, generation = serving.get(table.aggregate.snake, "").partition("_")
+            if shape == table.shape:
+                self._tables[name] = ListTable(table.aggregate, int(generation))
+
+    async def page(self, aggregate: Aggregate[Any, Any], request: Any, reach: Reach, now: datetime) -> Found:
+        table = self._tables[aggregate.name]
+        query = Conditions()
+        reach_condition(query, reach)
+        _filters(query, table, request, now)
+        if getattr(request, "q", None) is not None:
+            query.add(f"words @@ websearch_to_tsquery('simple', {query.value(request.q)})")
+        key = request.sort.removeprefix("-")
+        column, descending = (key if key in ENVELOPE else f"s_{key}"), request.sort.startswith("-")
+        if request.cursor is not None:
+            _after(query, request.sort, column, _column_type(table, column), request.cursor, descending)
+        order = f"{column} {'DESC' if descending else 'ASC'}, id {'DESC' if descending else 'ASC'}"
+        sql = f"""SELECT id, version, state, created_at, updated_at, created_by, {column} AS sort_value
+            FROM {table.table} {query.where()} ORDER BY {order} LIMIT {request.limit + 1}"""
+        rows, mark = await self._fetch(table, sql, query)
+        more = len(rows) > request.limit
+        rows = rows[: request.limit]
+        next_cursor = (
+            encode_cursor([request.sort, _text(rows[-1]["sort_value"]), str(rows[-1]["id"])])
+            if more
+            else None
+        )
+        return Found([ListRow(*list(row)[2:8]) for row in rows], next_cursor, mark)
+
+    async def matching(
+        self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]
+    ) -> tuple[Sequence[UUID], Mark]:
+        table = self._tables[aggregate.name]
+        query = Conditions()
+        for name, value in filters.items():
+            _filter(query, table.filters[name], value, datetime.min)
+        rows, mark = await self._fetch(table, f"SELECT id FROM {table.table} {query.where()}", query)
+        return [row["id"] for row in rows], mark
+
+    async def _fetch(self, table: ListTable, sql: str, query: "Conditions") -> tuple[list[Row], Mark]:
+        """Rows and the bookmark they stand at, from one statement and so one snapshot."""
+        whole = f"""WITH rows AS ({sql}) SELECT b.transaction_id, b.position, rows.*
+            FROM projections b LEFT JOIN rows ON true WHERE b.name = {query.value(table.aggregate.snake)}
+            AND b.version = {query.value(table.version)} AND b.serving"""
+        try:
+            rows = await self._database.fetch(whole, *query.values)
+        except asyncpg.UndefinedTableError:
+            rows = []
+        if not rows:
+            await self.refresh()
+            raise ReadModelBehindError("This list is being built; ask again shortly.")
+        mark = Mark(rows[0]["transaction_id"], rows[0]["position"])
+        return [row for row in rows if row["id"] is not None], mark
+
+
+class Conditions:
+    """The WHERE clause of a list query, with its values apart from its text."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.values: list[Any] = []
+
+    def value(self, value: Any) -> str:
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+    def add(self, part: str) -> None:
+        self.parts.append(part)
+
+    def where(self) -> str:
+        return f"WHERE {' AND '.join(self.parts)}" if self.parts else ""
+
+
+def reach_condition(query: Conditions, reach: Reach) -> None:
+    if reach.everything:
+        return
+    # Whoever may read the list at all may read what belongs to nobody.
+    nowhere = "(facility_code IS NULL AND visit_ids = '{}' AND owner_id IS NULL AND member_id IS NULL)"
+    allowed = [nowhere, *(_span(query, candidate.span) for candidate in reach.allow)]
+    query.add(f"({' OR '.join(allowed)})" if reach.allow else "false")
+    for candidate in reach.deny:
+        query.add(f"NOT coalesce({_span(query, candidate.span)}, false)")
+
+
+def _span(query: Conditions, span: Span) -> str:
+    if span.everything:
+        return "true"
+    parts: list[str] = []
+    if span.facility_codes:
+        parts.append(f"facility_code = ANY ({query.value(sorted(span.facility_codes))}::text[])")
+    if span.visitless_facility_codes:
+        codes = query.value(sorted(span.visitless_facility_codes))
+        parts.append(f"(facility_code = ANY ({codes}::text[]) AND visit_ids = '{{}}')")
+    if span.visit_ids:
+        parts.append(f"visit_ids && {query.value(sorted(span.visit_ids))}::uuid[]")
+    if span.member_ids:
+        parts.append(f"member_id = ANY ({query.value(sorted(span.member_ids))}::uuid[])")
+    if span.owner_id is not None:
+        parts.append(f"owner_id = {query.value(span.owner_id)}")
+    return f"({' OR '.join(parts)})" if parts else "false"
+
+
+def _filters(query: Conditions, table: ListTable, request: Any, now: datetime) -> None:
+    for name, each in table.filters.items():
+        value = getattr(request, name)
+        if value is not None:
+            _filter(query, each, value, now)
+
+
+def _filter(query: Conditions, each: Filter[Any], value: Any, now: datetime) -> None:
+    column = f"f_{each.name}"
+    match each.test:
+        case Test.EQUALS | Test.AT_LEAST | Test.BEFORE:
+            query.add(f"{column} {each.test} {query.value(value)}")
+        case Test.CONTAINS:
+            query.add(f"{column} @> ARRAY[{query.value(value)}]::{sql_type(each.type)}[]")
+        case Test.PASSED:
+            passed = f"coalesce({column} < {query.value(now)}, false)"
+            query.add(passed if value else f"NOT {passed}")
+        case Test.MATCHED_BY:
+            texts = query.value(list(each.texts(value)))
+            query.add(f"EXISTS (SELECT FROM unnest({column}) p, unnest({texts}::text[]) v WHERE v LIKE p)")
+
+
+def _after(query: Conditions, sort: str, column: str, type: str, cursor: str, descending: bool) -> None:
+    """Keyset: the rows beyond the last one of the page before."""
+    made_for, value, id = decode_cursor(cursor, 3)
+    try:
+        typed = _typed(value, type), UUID(id)
+    except ValueError:
+        raise InvalidCursorError(
+            "Use the next_cursor of a page of the same list, unchanged, or none."
+        ) from None
+    if made_for != sort:
+        raise InvalidCursorError("The cursor was made for another sort order.")
+    sign = "<" if descending else ">"
+    query.add(f"({column}, id) {sign} ({query.value(typed[0])}, {query.value(typed[1])})")
+
+
+def _column_type(table: ListTable, column: str) -> str:
+    return next((c.type for c in table.columns if c.name == column), "timestamptz")
+
+
+def _typed(value: str, type: str) -> Any:
+    match type:
+        case "timestamptz":
+            return datetime.fromisoformat(value)
+        case "bigint":
+            return int(value)
+        case "uuid":
+            return UUID(value)
+        case _:
+            return value
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,196 @@
+"""Composition root: the only place that knows which adapter fills which seam."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from uuid import UUID
+
+import httpx
+import structlog
+import uuid_utils.compat
+from litestar import Litestar
+
+import beamwright.contexts
+from beamwright.adapters.postgres.backlog import PostgresBacklogs
+from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
+from beamwright.adapters.postgres.database import Database
+from beamwright.adapters.postgres.lists import PostgresLists
+from beamwright.adapters.postgres.migrate import migrate
+from beamwright.adapters.postgres.profiles import PostgresProfiles
+from beamwright.adapters.postgres.store import PostgresEventStore
+from beamwright.adapters.postgres.verdicts import PostgresVerdictLog
+from beamwright.adapters.tokens.builtin import BuiltInIssuer
+from beamwright.adapters.tokens.registry import build
+from beamwright.contexts.access.actor import actors
+from beamwright.contexts.trust.authorization import Snapshot
+from beamwright.contexts.trust.conduit import Conduit
+from beamwright.kernel.event import Event
+from beamwright.kernel.operation import Installation
+from beamwright.kernel.registry import Registry, discover
+from beamwright.kernel.store import Mark
+from beamwright.kernel.value import encode
+from beamwright.kernel.wellknown import BUILT_IN_ISSUER
+from beamwright.runtime.arrival import Arrival
+from beamwright.runtime.authority import AuthorityKeeper
+from beamwright.runtime.health import Health
+from beamwright.runtime.projector import Projector
+from beamwright.runtime.readers import Readers
+from beamwright.runtime.seeding import seed_installation
+from beamwright.runtime.service import Service
+from beamwright.runtime.upkeep import run_upkeep
+from beamwright.runtime.verdicts import Verdicts
+from beamwright.runtime.workers import Workers
+from beamwright.settings import Settings
+from beamwright.surfaces.feed import FeedSurface
+from beamwright.surfaces.http import application
+from beamwright.surfaces.mcp import McpSurface
+from beamwright.surfaces.openapi import openapi
+from beamwright.surfaces.rest import Rest
+
+log = structlog.get_logger("beamwright")
+
+
+@cache
+def registry() -> Registry:
+    """Every aggregate and operation of the service."""
+    return discover(beamwright.contexts)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def new_id() -> UUID:
+    return uuid_utils.compat.uuid7()
+
+
+class App:
+    """One process of the service on one open database."""
+
+    def __init__(self, settings: Settings, database: Database, clock: Callable[[], datetime] = now) -> None:
+        self.settings = settings
+        self.database = database
+        self.clock = clock
+        self._workers = Workers()
+        self.installation = Installation(
+            self_facility_code=settings.self_facility_code,
+            issuers=frozenset(_issuers(settings)),
+            laptop=settings.laptop,
+            visit_presence_limit=settings.visit_presence_limit,
+        )
+        self._compose()
+
+    @classmethod
+    async def open(cls, settings: Settings, dsn: str, clock: Callable[[], datetime] = now) -> "App":
+        """Migrate, open and seed; after this every operation can be called."""
+        await migrate(dsn)
+        app = cls(settings, await Database.open(dsn, size=settings.database_pool_size), clock)
+        await seed_installation(app.service, builtin_issuer=settings.issuer_active)
+        await app.lists.refresh()
+        app._warn()
+        return app
+
+    async def close(self) -> None:
+        await self._workers.stop()
+        await self.projector.stop()
+        await self.verdicts.flush()
+        await self.client.aclose()
+        await self.database.close()
+
+    def _compose(self) -> None:
+        aggregates = list(registry().aggregates.values())
+        self.store = PostgresEventStore(self.database)
+        self.lists = PostgresLists(self.database, aggregates)
+        self.bookmarks = PostgresBookmarks(self.database, aggregates)
+        self.leases = PostgresLeases(self.database)
+        self.profiles = PostgresProfiles(self.database, actors)
+        self.verdict_log = PostgresVerdictLog(self.database)
+        self.holder = new_id()
+        self.authority = AuthorityKeeper(
+            registry(),
+            self.store,
+            lambda states, epoch, before: Snapshot(
+                states, registry().operations, self.installation, epoch, before
+            ),
+        )
+        self.authority.listen(self._names_may_have_changed)
+        self.verdicts = Verdicts(self.verdict_log, new_id, self._verdict_level)
+        self.readers = Readers(self._slowest_list)
+        self.service = Service(
+            registry(),
+            store=self.store,
+            lists=self.lists,
+            profiles=self.profiles,
+            authority=self.authority,
+            verdicts=self.verdicts,
+            readers=self.readers,
+            installation=self.installation,
+            now=self.clock,
+            new_id=new_id,
+        )
+        self.projector = Projector(
+            self.store, self.bookmarks, self.leases, self.readers, self.clock, self.holder, self.lists.refresh
+        )
+        self.health = Health(
+            self.store, self.bookmarks, PostgresBacklogs(self.database), self.verdicts, self.clock
+        )
+        self.client = httpx.AsyncClient(timeout=5.0)
+        issuer = BuiltInIssuer(self.settings.data) if self.settings.issuer_active else None
+        verifier = build(self.settings.identity_providers, issuer, self.client, self.clock)
+        self.arrival = Arrival(
+            verifier, self.authority, self.profiles, self.clock, laptop=self.settings.laptop
+        )
+
+    def start_workers(self) -> None:
+        self._workers.start("authority", lambda: self.authority.poll(self.settings.authority_poll_seconds))
+        self._workers.start("verdicts", self.verdicts.run)
+        self._workers.start("projector", self.projector.run)
+        self._workers.start(
+            "upkeep", lambda: run_upkeep(self.leases, self.holder, [self._prune_answers, self._keep_verdicts])
+        )
+
+    def _names_may_have_changed(self, events: Sequence[Event]) -> None:
+        if any(isinstance(event, actors.event_classes) for event in events):
+            self.profiles.forget_names()
+
+    def _verdict_level(self, conduit_id: UUID) -> str:
+        conduit = self.authority.current.state("Conduit", conduit_id, Conduit)
+        return conduit.verdict_level if conduit is not None else "All"
+
+    async def _slowest_list(self) -> Mark:
+        marks = [bookmark.mark for bookmark in await self.bookmarks.all() if bookmark.serving]
+        return min(marks, default=Mark(0, 0))
+
+    async def _prune_answers(self) -> None:
+        await self.database.execute(
+            "DELETE FROM idempotency WHERE created_at < clock_timestamp() - make_interval(hours => $1)",
+            self.settings.idempotency_retention_hours,
+        )
+
+    async def _keep_verdicts(self) -> None:
+        retention = timedelta(days=self.settings.verdict_retention_days)
+        await self.verdict_log.keep_months(self.clock(), retention)
+
+    def _warn(self) -> None:
+        if self.settings.laptop:
+            log.warning("calls_without_token", why="REQUIRE_AUTHENTICATED_PRINCIPAL=false: loopback only")
+        if not self.authority.current.administrators((), self.clock()):
+            log.warning("no_administrator", why="no administrator has a login of a configured issuer")
+
+
+def _issuers(settings: Settings) -> list[str]:
+    configured = [provider.issuer for provider in settings.identity_providers]
+    return [*configured, BUILT_IN_ISSUER] if settings.issuer_active else configured
+
+
+def http(app: App) -> Litestar:
+    """The HTTP application of one process."""
+
+    @cache
+    def description() -> bytes:
+        return encode(openapi(registry()))
+
+    rest = Rest(app.service, app.arrival, app.settings)
+    feed = FeedSurface(app.service, rest)
+    mcp = McpSurface(app.service, app.arrival, app.settings)
+    return application(rest, feed, mcp, app.health, app.settings, description)

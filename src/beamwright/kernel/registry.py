@@ -1,0 +1,72 @@
+"""The registry: every aggregate, event and operation, checked for consistency when it is built."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
+from typing import Any, cast
+
+import msgspec
+
+from .aggregate import Aggregate
+from .event import Event
+from .operation import Command, Operation, Query
+from .value import replace
+
+
+class RegistryError(TypeError):
+    """A declaration contradicts another; the service does not start."""
+
+
+class Registry:
+    """Built once, at start, from the list of aggregates."""
+
+    def __init__(self, aggregates: Sequence[Aggregate[Any, Any]]) -> None:
+        self.aggregates: Mapping[str, Aggregate[Any, Any]] = _unique((a.name, a) for a in aggregates)
+        by_id_field = {a.id_field: a.name for a in aggregates}
+        self.operations: Mapping[str, Operation] = _unique(
+            (op.name, replace(op, target=by_id_field.get(op.path_fields[0]) if op.path_fields else None))
+            for a in aggregates
+            for op in a.operations
+        )
+        self.by_request: Mapping[type[Command[Any]] | type[Query[Any]], Operation] = _unique(
+            (op.request, op) for op in self.operations.values()
+        )
+        self.owner: Mapping[type[Event], Aggregate[Any, Any]] = _unique(
+            (event, a) for a in aggregates for event in a.event_classes
+        )
+        self.contexts = sorted({op.context for op in self.operations.values()})
+        self._check()
+
+    def _check(self) -> None:
+        _unique((f"{op.method} {op.path}", op) for op in self.operations.values())
+        _unique((str(event.__struct_config__.tag), event) for event in self.owner)
+        for event, aggregate in self.owner.items():
+            if aggregate.id_field not in event.__struct_fields__:
+                raise RegistryError(f"{event.__name__} does not carry {aggregate.id_field}")
+        for operation in self.operations.values():
+            if operation.permission not in self.operations:
+                raise RegistryError(f"{operation.name} needs unknown permission {operation.permission}")
+            for field in msgspec.structs.fields(operation.request):
+                if field.type is int:
+                    raise RegistryError(f"{operation.name}.{field.name} is an integer without bounds")
+
+
+def discover(package: ModuleType) -> Registry:
+    """Every aggregate and operation below `package`: a new module needs no second place to be named in."""
+    found: dict[str, Aggregate[Any, Any]] = {}
+    for module in sorted(info.name for info in walk_packages(package.__path__, f"{package.__name__}.")):
+        for value in vars(import_module(module)).values():
+            if isinstance(value, Aggregate):
+                aggregate = cast(Aggregate[Any, Any], value)
+                found[aggregate.name] = aggregate
+    return Registry([found[name] for name in sorted(found)])
+
+
+def _unique[K, V](pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
+    found: dict[K, V] = {}
+    for key, value in pairs:
+        if key in found:
+            raise RegistryError(f"{key} is declared twice")
+        found[key] = value
+    return found

@@ -1,0 +1,62 @@
+"""Pages of the log for one caller: only what its single reads reach, and a token that skips the rest."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from beamwright.contexts.trust.feed import FeedItem, FeedPage, ListEvents
+from beamwright.kernel.store import BEGINNING, EventStore, LogFilter, Mark, Stored
+
+if TYPE_CHECKING:
+    from .work import UnitOfWork
+
+# A caller who sees little does not scan the whole log in one request.
+MOST_SCANNED = 2000
+
+
+async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) -> FeedPage:
+    mark = Mark.parse(request.after) if request.after is not None else BEGINNING
+    wanted = LogFilter(
+        (request.stream_type,) if request.stream_type else (),
+        (request.event_type,) if request.event_type else (),
+    )
+    items: list[FeedItem] = []
+    scanned = 0
+    while len(items) < request.limit and scanned < MOST_SCANNED:
+        events = await store.read_log(mark, min(200, request.limit), wanted)
+        visible = await work.visible({(event.stream_type, event.stream_id) for event in events})
+        for event in events:
+            if len(items) == request.limit:
+                break
+            mark = event.mark
+            if (event.stream_type, event.stream_id) in visible:
+                items.append(feed_item(event))
+        scanned += len(events)
+        if len(events) < min(200, request.limit):
+            break
+    return FeedPage(items=items, next=mark.token())
+
+
+def feed_item(event: Stored) -> FeedItem:
+    data: dict[str, Any] = msgspec.json.decode(event.tagged)
+    del data["event_type"]
+    return FeedItem(
+        specversion="1.0",
+        id=event.event_id,
+        source="urn:beamwright:log",
+        type=f"beamwright.{event.event_type}",
+        subject=f"{event.stream_type}/{event.stream_id}",
+        time=event.occurred_at,
+        datacontenttype="application/json",
+        data=data,
+        streamtype=event.stream_type,
+        streamid=event.stream_id,
+        streamversion=event.version,
+        schemaversion=event.schema_version,
+        principalid=event.principal_id,
+        commandname=event.command_name,
+        surfaceid=event.surface_id,
+        correlationid=event.correlation_id,
+        causationid=event.causation_id,
+        token=event.mark.token(),
+    )

@@ -1,0 +1,154 @@
+"""The single reader of the log: hands each batch to every projection, and parks the ones that fail."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+
+from beamwright.kernel.errors import UnavailableError
+from beamwright.kernel.seams import Bookmark, Bookmarks, Clock, Leases, Projection
+from beamwright.kernel.store import EventStore, Mark, Stored
+from beamwright.kernel.value import replace
+
+from .readers import Readers
+
+BATCH = 2000
+LEASE = "projector"
+LEASE_SECONDS = 5.0
+LONGEST_BACK_OFF = timedelta(minutes=5)
+
+log = structlog.get_logger("beamwright.projector")
+
+type Key = tuple[str, str]
+
+
+class Projector:
+    """Feeds the read models; at most one process at a time does, by an expiring lease."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        bookmarks: Bookmarks,
+        leases: Leases,
+        readers: Readers,
+        now: Clock,
+        holder: UUID,
+        swapped: Callable[[], Awaitable[None]],
+        poll: float = 0.02,
+    ) -> None:
+        self._store = store
+        self._bookmarks = bookmarks
+        self._leases = leases
+        self._readers = readers
+        self._now = now
+        self._holder = holder
+        self._swapped = swapped
+        self._poll = poll
+        self._projections: dict[Key, Projection] = {}
+        self._marks: dict[Key, Bookmark] = {}
+
+    async def run(self) -> None:
+        """Work whenever the lease is ours, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                if await self._leases.take(LEASE, self._holder, LEASE_SECONDS):
+                    await self.prepare()
+                    until = loop.time() + LEASE_SECONDS / 3
+                    while loop.time() < until:
+                        await self._work()
+                else:
+                    await asyncio.sleep(LEASE_SECONDS / 3)
+            except UnavailableError as error:
+                log.warning("projector_waits", reason=error.detail)
+                await asyncio.sleep(1.0)
+
+    async def stop(self) -> None:
+        await self._leases.release(LEASE, self._holder)
+
+    async def prepare(self) -> None:
+        """Take up projections that appeared, and re-read where each stands."""
+        for projection in await self._bookmarks.projections():
+            key = (projection.name, projection.version)
+            if key not in self._projections:
+                await projection.prepare()
+                await self._bookmarks.register(projection)
+                self._projections[key] = projection
+        known = {(mark.name, mark.version): mark for mark in await self._bookmarks.all()}
+        self._projections = {key: each for key, each in self._projections.items() if key in known}
+        self._marks = {key: known[key] for key in self._projections}
+
+    async def _work(self) -> None:
+        if not await self.catch_up():
+            self._readers.appended.clear()
+            try:
+                async with asyncio.timeout(self._poll):
+                    await self._readers.appended.wait()
+            except TimeoutError:
+                return
+
+    async def catch_up(self) -> int:
+        """Read one batch for the projections that are furthest behind; how many events it had."""
+        ready = [
+            key for key, mark in self._marks.items() if mark.retry_at is None or mark.retry_at <= self._now()
+        ]
+        if not ready:
+            return 0
+        after = min(self._marks[key].mark for key in ready)
+        group = [key for key in ready if self._marks[key].mark == after]
+        events = await self._store.read_log(after, BATCH)
+        if not events:
+            await self._swap(group)
+            if len(group) == len(self._marks):
+                self._readers.advance(after)
+            return 0
+        await self._project(group, events)
+        self._readers.advance(min(self._marks[key].mark for key in ready))
+        return len(events)
+
+    async def _project(self, group: Sequence[Key], events: Sequence[Stored]) -> None:
+        """All together in one transaction; when one fails, each by itself, so that the others go on."""
+        mark = events[-1].mark
+        try:
+            await self._apply(group, events, mark)
+        except UnavailableError:
+            raise
+        except Exception:
+            for key in group:
+                try:
+                    await self._apply([key], events, mark)
+                except UnavailableError:
+                    raise
+                except Exception as error:
+                    await self._park(key, error)
+
+    async def _apply(self, keys: Sequence[Key], events: Sequence[Stored], mark: Mark) -> None:
+        async with self._bookmarks.transaction() as transaction:
+            for key in keys:
+                await self._projections[key].apply(transaction, events)
+            await self._bookmarks.advance(transaction, keys, mark)
+        for key in keys:
+            self._marks[key] = replace(
+                self._marks[key], mark=mark, failures=0, last_error=None, retry_at=None
+            )
+
+    async def _park(self, key: Key, error: Exception) -> None:
+        failures = self._marks[key].failures + 1
+        wait = min(timedelta(seconds=2 ** min(failures, 16)), LONGEST_BACK_OFF)
+        text = f"{type(error).__name__}: {error}"[:1000]
+        log.error("projection_parked", projection=key[0], failures=failures, error=text)
+        retry_at = self._now() + wait
+        await self._bookmarks.park(key, text, failures, retry_at)
+        self._marks[key] = replace(self._marks[key], failures=failures, last_error=text, retry_at=retry_at)
+
+    async def _swap(self, group: Sequence[Key]) -> None:
+        """A generation that has caught up serves from now on."""
+        waiting = [key for key in group if not self._marks[key].serving]
+        for key in waiting:
+            await self._bookmarks.serve(key)
+            log.info("projection_serves", projection=key[0], version=key[1])
+        if waiting:
+            await self.prepare()
+            await self._swapped()

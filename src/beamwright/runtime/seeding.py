@@ -1,0 +1,120 @@
+"""First start: the own facility, surfaces, zones, conduits, accounts and ready-made policies."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from beamwright.contexts.trust.policy import (
+    Policy,
+    PolicyResumed,
+    PolicyStatus,
+    PolicySuspended,
+)
+from beamwright.contexts.trust.seeds import SeedStream, seed
+from beamwright.kernel import wellknown
+from beamwright.kernel.event import Beside, Claim, Event, event_type, payload
+from beamwright.kernel.store import (
+    Append,
+    ClaimTakenError,
+    Envelope,
+    LostRaceError,
+    NewEvent,
+    StreamName,
+)
+
+from .service import Service
+
+log = structlog.get_logger("beamwright.seeding")
+
+CORRELATION = "seed-installation"
+
+
+async def seed_installation(service: Service, *, builtin_issuer: bool) -> None:
+    """Idempotent: a stream that exists is left alone. The only append that no policy authorized."""
+    await service.authority.refresh()
+    streams = seed(
+        service.now(),
+        service.installation,
+        service.registry.operations,
+        service.new_id,
+        builtin_issuer,
+    )
+    missing = await _missing(service, streams)
+    if missing:
+        try:
+            await service.store.append(_append(service, missing))
+        except (LostRaceError, ClaimTakenError):
+            log.info("seeded_elsewhere")
+        await service.authority.refresh()
+    await _set_laptop_policy(service)
+
+
+async def _missing(service: Service, streams: Sequence[SeedStream]) -> list[SeedStream]:
+    found = await service.store.read([(stream.aggregate, stream.id) for stream in streams])
+    own_site = await service.store.claim_holder("facility-code", service.installation.self_facility_code)
+    return [
+        stream
+        for stream in streams
+        if (stream.aggregate, stream.id) not in found
+        and not (stream.aggregate == "Facility" and own_site is not None)
+    ]
+
+
+def _append(service: Service, streams: Sequence[SeedStream]) -> Append:
+    events: list[NewEvent] = []
+    claimed: list[tuple[Claim, StreamName]] = []
+    beside: list[Beside] = []
+    for stream in streams:
+        facts = [record for record in stream.records if isinstance(record, Event)]
+        beside += [record for record in stream.records if isinstance(record, Beside)]
+        name = (stream.aggregate, stream.id)
+        aggregate = service.registry.aggregates[stream.aggregate]
+        state: Any = aggregate.fold(facts)
+        claimed += [(claim, name) for claim in aggregate.claims(state)]
+        events += [_new_event(service, name, version, fact) for version, fact in enumerate(facts, 1)]
+    return Append(
+        envelope=_envelope(),
+        events=events,
+        seen={(stream.aggregate, stream.id): 0 for stream in streams},
+        claimed=claimed,
+        beside=beside,
+        bumps_epoch=True,
+    )
+
+
+def _new_event(service: Service, name: StreamName, version: int, event: Event) -> NewEvent:
+    kind = event_type(type(event))
+    text = payload(event).decode()
+    return NewEvent(service.new_id(), *name, version, kind.name, kind.schema_version, text, event.occurred_at)
+
+
+def _envelope() -> Envelope:
+    return Envelope(wellknown.SEEDER, "seed_installation", wellknown.IN_PROCESS_SURFACE, CORRELATION)
+
+
+async def _set_laptop_policy(service: Service) -> None:
+    """The laptop policy holds exactly while the service accepts calls without a token."""
+    policy = service.authority.current.state("Policy", wellknown.LAPTOP_POLICY, Policy)
+    wanted = PolicyStatus.ACTIVE if service.installation.laptop else PolicyStatus.SUSPENDED
+    if policy is None or policy.status in (wanted, PolicyStatus.REVOKED):
+        return
+    now = service.now()
+    event: Event = (
+        PolicyResumed(policy_id=policy.id, occurred_at=now)
+        if service.installation.laptop
+        else PolicySuspended(policy_id=policy.id, occurred_at=now, reason="calls need a token")
+    )
+    name = ("Policy", policy.id)
+    version = (await service.store.read([name]))[name].version
+    append = Append(
+        envelope=_envelope(),
+        events=[_new_event(service, name, version + 1, event)],
+        seen={name: version},
+        bumps_epoch=True,
+    )
+    try:
+        await service.store.append(append)
+    except LostRaceError:
+        log.info("laptop_policy_set_elsewhere")
+    await service.authority.refresh()

@@ -1,0 +1,329 @@
+"""One request's view of the world: remembers the version of every stream it read, and guards its reach."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from uuid import UUID
+
+import msgspec
+
+from beamwright.kernel.aggregate import (
+    Aggregate,
+    Filter,
+    History,
+    HistoryRequest,
+    ListRequest,
+    Page,
+    RecordedEvent,
+    Test,
+)
+from beamwright.kernel.authority import (
+    Authority,
+    AuthzReason,
+    AuthzResult,
+    Caller,
+    Reach,
+)
+from beamwright.kernel.errors import (
+    AuthorizationDeniedError,
+    DomainError,
+    InvalidObjectTypeError,
+)
+from beamwright.kernel.event import Belonging, Event
+from beamwright.kernel.operation import Command, Installation, Operation, Query
+from beamwright.kernel.profiles import Profiles
+from beamwright.kernel.store import Mark, Stored, Stream, StreamName
+from beamwright.kernel.value import Value
+
+from .call import Call
+from .feed import read_feed
+from .naming import named_ids
+
+if TYPE_CHECKING:
+    from .service import Service
+
+ACTOR = "Actor"
+
+
+class Loaded(NamedTuple):
+    """A stream as it was read and folded."""
+
+    version: int
+    state: Any
+    stream: Stream
+
+
+class UnitOfWork:
+    """Implements `World` for one request."""
+
+    def __init__(
+        self,
+        service: "Service",
+        operation: Operation,
+        request: Command[Any] | Query[Any],
+        call: Call,
+        authority: Authority,
+        granted: AuthzResult,
+        now: datetime,
+    ) -> None:
+        self._service = service
+        self._call = call
+        self.granted = granted
+        self._request = request
+        self._named: frozenset[UUID] | None = None
+        self.operation = operation
+        self.authority = authority
+        self.now = now
+        self.loaded: dict[StreamName, Loaded] = {}
+        self.searched: dict[str, Mark] = {}
+
+    @property
+    def installation(self) -> Installation:
+        return self._service.installation
+
+    @property
+    def caller(self) -> Caller:
+        return self._call.caller
+
+    @property
+    def surface_id(self) -> UUID:
+        return self._call.surface_id
+
+    @property
+    def profiles(self) -> Profiles:
+        return self._service.profiles
+
+    @property
+    def operations(self) -> Mapping[str, Operation]:
+        return self._service.registry.operations
+
+    async def load[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S:
+        return (await self.load_all(aggregate, [id]))[0]
+
+    async def load_all[S: Value, E: Event](
+        self, aggregate: Aggregate[S, E], ids: Collection[UUID]
+    ) -> Sequence[S]:
+        await self._read([(aggregate.name, id) for id in ids])
+        return [self._reached(aggregate, id) for id in ids]
+
+    async def load_claimed[S: Value, E: Event](self, aggregate: Aggregate[S, E], kind: str, key: str) -> S:
+        holder = await self._service.store.claim_holder(kind, key)
+        if holder is None:
+            raise aggregate.missing.of(aggregate.name, key)
+        await self._read([holder])
+        state: S = self.loaded[holder].state
+        if not self._readable(aggregate, holder[1], state):
+            raise aggregate.missing.of(aggregate.name, key)
+        return state
+
+    async def find[S: Value, E: Event](self, aggregate: Aggregate[S, E], **filters: Any) -> Sequence[S]:
+        ids, self.searched[aggregate.name] = await self._service.lists.matching(aggregate, filters)
+        await self._read([(aggregate.name, id) for id in ids])
+        states: list[S] = [self.loaded[aggregate.name, id].state for id in ids]
+        return [state for state in states if _matches(aggregate.listing.filters, filters, state)]
+
+    async def belonging(self, aggregate_name: str, id: UUID) -> Belonging:
+        aggregate = self._service.registry.aggregates.get(aggregate_name)
+        if aggregate is None:
+            known = sorted(self._service.registry.aggregates)
+            raise InvalidObjectTypeError(f"object_type must be one of {', '.join(known)}.", known=known)
+        return self._service.belonging(aggregate, await self.load(aggregate, id))
+
+    def reach(self, operation_name: str) -> Reach:
+        call = self._call
+        return self.authority.authorize(
+            call.caller, operation_name, call.conduit_id, call.surface_id, self.now
+        ).reach
+
+    async def view(
+        self, aggregate: Aggregate[Any, Any], id: UUID, version: int | None, at: datetime | None
+    ) -> Any:
+        state = await self.load(aggregate, id)
+        stream = self.loaded[aggregate.name, id].stream
+        if version is not None or at is not None:
+            # Reach is judged by what the object is today; only then is its past shown.
+            past = await self._service.store.read_until((aggregate.name, id), version, at)
+            if past is None:
+                raise aggregate.missing.of(aggregate.name, id)
+            stream, state = past, _folded(aggregate, past)
+        [view] = await self.views(aggregate, [(state, stream)])
+        return view
+
+    async def views(self, aggregate: Aggregate[Any, Any], rows: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """States with their envelope, as the aggregate's view shows them; names are joined here and only here."""
+        states = [state for state, _ in rows]
+        extras: Sequence[Any] = (
+            await aggregate.extras(self, states) if aggregate.extras else [None] * len(rows)
+        )
+        names = await self.profiles.names({row.created_by for _, row in rows})
+        return [
+            aggregate.view(
+                **msgspec.structs.asdict(state),
+                **(msgspec.structs.asdict(extra) if extra is not None else {}),
+                version=row.version,
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+                created_by=row.created_by,
+                created_by_name=names[row.created_by],
+            )
+            for (state, row), extra in zip(rows, extras, strict=True)
+        ]
+
+    async def page(self, aggregate: Aggregate[Any, Any], request: ListRequest) -> Page:
+        await self.caught_up(request.consistent_with)
+        found = await self._service.lists.page(aggregate, request, self.granted.reach, self.now)
+        decoder = self._service.state_decoder(aggregate)
+        rows = [(decoder.decode(row.state), row) for row in found.rows]
+        items = await self.views(aggregate, rows)
+        return Page(items=items, next_cursor=found.next_cursor, as_of=found.mark.token())
+
+    async def caught_up(self, token: str | None) -> None:
+        if token is not None:
+            await self._service.readers.caught_up(Mark.parse(token))
+
+    async def history(self, aggregate: Aggregate[Any, Any], request: HistoryRequest) -> History:
+        id: UUID = getattr(request, aggregate.id_field)
+        await self.load(aggregate, id)
+        events = await self._service.store.read_events(
+            (aggregate.name, id), request.after_version, request.limit
+        )
+        names = await self.profiles.names({event.principal_id for event in events})
+        last = self.loaded[aggregate.name, id]
+        more = bool(events) and events[-1].version < last.version
+        return History(
+            items=[recorded(event, names[event.principal_id]) for event in events],
+            next_version=events[-1].version if more else None,
+            as_of=last.stream.mark.token(),
+        )
+
+    async def verdicts(self, request: Any) -> Any:
+        return await self._service.verdicts.log.page(request)
+
+    async def feed(self, request: Any) -> Any:
+        return await read_feed(self, self._service.store, request)
+
+    async def visible(self, names: Collection[StreamName]) -> set[StreamName]:
+        """The streams among `names` whose single read the caller is granted."""
+        by_type: dict[str, list[StreamName]] = {}
+        for name in names:
+            by_type.setdefault(name[0], []).append(name)
+        seen: set[StreamName] = set()
+        for type, group in by_type.items():
+            aggregate = self._service.registry.aggregates[type]
+            if self.reach(f"get_{aggregate.snake}").everything:
+                seen.update(group)
+                continue
+            await self._read(group)
+            seen.update(n for n in group if self._readable(aggregate, n[1], self.loaded[n].state))
+        return seen
+
+    async def _read(self, names: Sequence[StreamName]) -> None:
+        wanted = [name for name in dict.fromkeys(names) if name not in self.loaded]
+        if not wanted:
+            return
+        for name, stream in (await self._service.store.read(wanted)).items():
+            aggregate = self._service.registry.aggregates[name[0]]
+            self.loaded[name] = Loaded(stream.version, _folded(aggregate, stream), stream)
+
+    def _reached[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S:
+        """The state, unless the request names it and it lies outside the caller's reach."""
+        found = self.loaded.get((aggregate.name, id))
+        if found is None:
+            raise aggregate.missing.of(aggregate.name, id)
+        state = cast(S, found.state)
+        if self._named is None:
+            self._named = named_ids(self._request)
+        if id not in self._named:
+            return state
+        if self.operation.target == aggregate.name and id == self.target_id:
+            self._check_target(aggregate, id, state)
+        elif not self._readable(aggregate, id, state):
+            raise aggregate.missing.of(aggregate.name, id)
+        return state
+
+    @property
+    def target_id(self) -> UUID | None:
+        """The object that the path names."""
+        if self.operation.target is None:
+            return None
+        return getattr(self._request, self.operation.path_fields[0])
+
+    def _check_target(self, aggregate: Aggregate[Any, Any], id: UUID, state: Any) -> None:
+        belonging = self._service.belonging(aggregate, state)
+        if self.granted.reach.holds(belonging, reading=self.operation.reads) or self._is_caller(
+            aggregate, id
+        ):
+            return
+        if not self._readable(aggregate, id, state):
+            raise aggregate.missing.of(aggregate.name, id)
+        raise self.out_of_reach(belonging)
+
+    def out_of_reach(self, belonging: Belonging) -> DomainError:
+        return denied(
+            self.operation,
+            self._call,
+            AuthzReason.OUT_OF_REACH,
+            self.granted.reach.determining(belonging) or self.granted.determining_policies,
+        )
+
+    def _readable(self, aggregate: Aggregate[Any, Any], id: UUID, state: Any) -> bool:
+        if self._is_caller(aggregate, id):
+            return True
+        reach = self.reach(f"get_{aggregate.snake}")
+        return reach.holds(self._service.belonging(aggregate, state), reading=True)
+
+    def _is_caller(self, aggregate: Aggregate[Any, Any], id: UUID) -> bool:
+        """The caller is always within its own reach, as far as reading goes."""
+        return self.operation.reads and aggregate.name == ACTOR and id == self.caller.principal_id
+
+
+def denied(
+    operation: Operation,
+    call: Call,
+    reason: AuthzReason,
+    policies: Collection[UUID],
+    context: Mapping[str, Any] | None = None,
+) -> AuthorizationDeniedError:
+    """The refusal of a call, with what decided it."""
+    return AuthorizationDeniedError(
+        f"{operation.name} is not allowed here: {reason}. Ask an administrator for a grant that covers it.",
+        command_name=operation.name,
+        surface_id=str(call.surface_id),
+        conduit_id=str(call.conduit_id),
+        reason=str(reason),
+        determining_policies=[str(policy) for policy in policies],
+        **(context or {}),
+    )
+
+
+def recorded(event: Stored, name: str) -> RecordedEvent:
+    payload: dict[str, Any] = msgspec.json.decode(event.tagged)
+    del payload["event_type"]
+    return RecordedEvent(
+        event_id=event.event_id,
+        version=event.version,
+        event_type=event.event_type,
+        schema_version=event.schema_version,
+        payload=payload,
+        principal_id=event.principal_id,
+        principal_name=name,
+        command_name=event.command_name,
+        surface_id=event.surface_id,
+        correlation_id=event.correlation_id,
+        causation_id=event.causation_id,
+        occurred_at=event.occurred_at,
+        recorded_at=event.recorded_at,
+    )
+
+
+def _folded(aggregate: Aggregate[Any, Any], stream: Stream) -> Any:
+    return aggregate.fold(aggregate.stream_decoder.decode(stream.events))
+
+
+def _matches(filters: Sequence[Filter[Any]], given: Mapping[str, Any], state: Any) -> bool:
+    by_name = {each.name: each for each in filters}
+    for name, value in given.items():
+        column = by_name[name].of(state)
+        if not (value in column if by_name[name].test is Test.CONTAINS else column == value):
+            return False
+    return True

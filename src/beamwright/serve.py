@@ -1,0 +1,147 @@
+"""Runs the service: the embedded database when none is given, then one or more serving processes."""
+
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import structlog
+import uvicorn
+
+from beamwright.adapters.postgres.embedded import EmbeddedPostgres
+from beamwright.app import App, http
+from beamwright.settings import Settings
+
+log = structlog.get_logger("beamwright")
+
+
+def configure_logging(level: str) -> None:
+    """One JSON object per line on standard error; no line holds a body, a name or a token."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((settings.host, settings.port))
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -> None:
+    """One serving process, until it is told to stop."""
+    app = await App.open(settings, dsn)
+    app.start_workers()
+    config = uvicorn.Config(
+        http(app),
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=None,
+        h11_max_incomplete_event_size=65536,
+    )
+    try:
+        await uvicorn.Server(config).serve(sockets=[listener])
+    finally:
+        await app.close()
+
+
+def run_process(settings: Settings, dsn: str, listener: socket.socket) -> None:
+    import uvloop
+
+    uvloop.run(serve_process(settings, dsn, listener))
+
+
+def serve(settings: Settings) -> None:
+    """Bring the database up, serve, and take it down again."""
+    configure_logging(settings.log_level)
+    settings.data.mkdir(parents=True, exist_ok=True)
+    listener = listen(settings)
+    embedded = EmbeddedPostgres(settings.data) if settings.database_url is None else None
+    dsn = embedded.start() if embedded is not None else str(settings.database_url)
+    try:
+        log.info(
+            "serving", address=settings.base_url, docs=f"{settings.base_url}/docs", data=str(settings.data)
+        )
+        if settings.processes == 1:
+            run_process(settings, dsn, listener)
+        else:
+            _run_many(settings, dsn, listener)
+    finally:
+        if embedded is not None:
+            embedded.stop()
+        log.info("stopped")
+
+
+def _run_many(settings: Settings, dsn: str, listener: socket.socket) -> None:
+    """Serving processes share one listening socket; when one dies, another takes its place."""
+    command = [
+        sys.executable,
+        "-m",
+        "beamwright",
+        "serve-process",
+        "--fd",
+        str(listener.fileno()),
+        "--dsn",
+        dsn,
+    ]
+    command += ["--data", str(settings.data), "--host", settings.host, "--port", str(settings.port)]
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)
+
+    children = [start() for _ in range(settings.processes)]
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    while not stopping:
+        for number, child in enumerate(children):
+            if child.poll() is not None:
+                log.warning("process_died", exit_code=child.returncode)
+                children[number] = start()
+        signal.sigtimedwait([signal.SIGCHLD], 0.5)
+    _stop_all(children)
+
+
+def _stop_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def run_forever(settings: Settings, dsn: str, fd: int) -> None:
+    """Entry of a child process."""
+    configure_logging(settings.log_level)
+    run_process(settings, dsn, socket.socket(fileno=fd))

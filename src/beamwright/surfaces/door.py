@@ -1,0 +1,146 @@
+"""What every HTTP surface does at the door: correlation, body limits, and refusals as problem documents."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from beamwright.kernel.errors import (
+    DomainError,
+    InvalidError,
+    ShapeError,
+    UnauthenticatedError,
+)
+from beamwright.kernel.problem import Problem, problem
+from beamwright.runtime.arrival import MissingTokenError
+
+log = structlog.get_logger("beamwright.door")
+
+CORRELATION_HEADER = "x-correlation-id"
+_CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
+_ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
+
+
+class MalformedRequestError(InvalidError):
+    """The request cannot be read."""
+
+
+class InvalidIdempotencyKeyError(InvalidError):
+    """The idempotency key is not 1 to 255 visible characters."""
+
+
+class InvalidExpectedVersionError(InvalidError):
+    """If-Match does not hold a version."""
+
+
+class UnknownRouteError(DomainError):
+    """There is nothing at this address."""
+
+    status = 404
+
+
+class MethodNotAllowedError(DomainError):
+    """This address does not take this method."""
+
+    status = 405
+
+
+class BodyTooSlowError(DomainError):
+    """The request body did not arrive in time."""
+
+    status = 408
+
+
+class BodyTooLargeError(DomainError):
+    """The request body is larger than the service accepts."""
+
+    status = 413
+
+
+class UnexpectedError(DomainError):
+    """Something went wrong inside the service."""
+
+    status = 500
+
+
+def correlation_id(given: str | None) -> str:
+    """The client's own id when it is usable, a new one otherwise."""
+    return given if given is not None and _CORRELATION.fullmatch(given) else uuid4().hex
+
+
+def idempotency_key(given: str | None) -> str | None:
+    if given is not None and not _VISIBLE.fullmatch(given):
+        raise InvalidIdempotencyKeyError("Idempotency-Key must be 1 to 255 visible ASCII characters.")
+    return given
+
+
+def expected_version(given: str | None) -> int | None:
+    if given is None or given.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(given.strip())
+    if match is None:
+        raise InvalidExpectedVersionError('If-Match must be the ETag of the object, for example "3".')
+    return int(match[1])
+
+
+async def read_body(stream: AsyncIterator[bytes], most: int, seconds: float) -> bytes:
+    """The whole body, counted as it comes: the length that a client states is not believed."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in stream:
+                size += len(chunk)
+                if size > most:
+                    raise BodyTooLargeError(f"The body must not exceed {most} bytes.", most=most)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise BodyTooSlowError(f"The body must arrive within {seconds:g} seconds.") from None
+    return b"".join(chunks)
+
+
+def refusal(error: Exception, correlation: str) -> Problem:
+    """The problem document of any exception; only our own errors say more than their correlation id."""
+    if isinstance(error, DomainError):
+        return problem(error, correlation)
+    log.error("unexpected_error", correlation_id=correlation, exc_info=error)
+    hidden = UnexpectedError(f"Report this to the operator of the service with the id {correlation}.")
+    return problem(hidden, correlation)
+
+
+def refusal_headers(error: Exception, base_url: str) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    if isinstance(error, DomainError) and error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    if isinstance(error, UnauthenticatedError):
+        headers["www-authenticate"] = challenge(error, base_url)
+    return headers
+
+
+def challenge(error: UnauthenticatedError, base_url: str) -> str:
+    """The challenge of RFC 6750 with the resource metadata of RFC 9728."""
+    parts = ['realm="beamwright"']
+    if not isinstance(error, MissingTokenError):
+        parts += ['error="invalid_token"', 'error_description="The access token is not valid here"']
+    parts.append(f'resource_metadata="{base_url}/.well-known/oauth-protected-resource"')
+    return "Bearer " + ", ".join(parts)
+
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def check_no_nul(encoded: bytes) -> None:
+    """No text of ours may hold a NUL: the database cannot store it."""
+    if _NUL.search(encoded):
+        raise ShapeError("Text must not contain the NUL character.")
+
+
+def nested_too_deep() -> MalformedRequestError:
+    return MalformedRequestError("The JSON is nested too deeply.")
+
+
+type Json = dict[str, Any]

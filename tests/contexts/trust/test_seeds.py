@@ -1,0 +1,256 @@
+"""Seeds: they fold, they name only what there is, and they let exactly the right people in."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from uuid import UUID
+
+import pytest
+
+from beamwright.contexts.access.actor import Actor, ActorIdentityLinked, actors
+from beamwright.contexts.federation.facility import Facility, FacilityKind, facilities
+from beamwright.contexts.trust import doors, granting, permissions, visit_registration
+from beamwright.contexts.trust.authorization import Snapshot
+from beamwright.contexts.trust.conduit import Conduit, conduits
+from beamwright.contexts.trust.policy import (
+    GrantScopeKind,
+    Policy,
+    PolicyStatus,
+    matched,
+    policies,
+)
+from beamwright.contexts.trust.ready_made import SeedPolicy, ready_made_policies
+from beamwright.contexts.trust.seeds import SeedStream, seed
+from beamwright.contexts.trust.surface import Surface, surfaces
+from beamwright.contexts.trust.visit import VisitArrived, visits
+from beamwright.contexts.trust.zone import zones
+from beamwright.kernel import wellknown
+from beamwright.kernel.authority import AuthzReason, AuthzResult, Caller
+from beamwright.kernel.event import Event
+from beamwright.kernel.operation import Installation
+from beamwright.kernel.pattern import parse_pattern
+from beamwright.kernel.profiles import Identity, Profile
+from beamwright.kernel.registry import Registry
+from beamwright.kernel.roles import ActorKind, VisitRole, VisitStatus
+from beamwright.kernel.value import Value, replace
+from tests.contexts.trust.examples import registered
+from tests.contexts.trust.premises import OPERATIONS as RUN_OPERATIONS
+from tests.contexts.trust.premises import operation
+from tests.rules import NOW
+
+# Importing the operation modules is what declares their operations.
+assert doors and granting and permissions and visit_registration
+REGISTRY = Registry([zones, conduits, surfaces, policies, visits, actors, facilities])
+OPERATIONS = {
+    **REGISTRY.operations,
+    **{name: each for name, each in RUN_OPERATIONS.items() if each.context == "run"},
+    "observe_enclosure_status": operation("enclosure", "observe_enclosure_status"),
+}
+INSTALLATION = Installation(self_facility_code="home", issuers=frozenset({wellknown.BUILT_IN_ISSUER}))
+
+
+def ids() -> Iterator[UUID]:
+    number = 0
+    while True:
+        number += 1
+        yield UUID(int=number)
+
+
+def seeded(builtin_issuer: bool = True) -> list[SeedStream]:
+    numbers = ids()
+    return seed(NOW, INSTALLATION, OPERATIONS, lambda: next(numbers), builtin_issuer)
+
+
+def events(streams: Sequence[SeedStream]) -> list[Event]:
+    return [record for stream in streams for record in stream.records if isinstance(record, Event)]
+
+
+@cache
+def authority(laptop: bool = False) -> Snapshot:
+    installation = Installation(issuers=INSTALLATION.issuers, laptop=laptop)
+    return Snapshot({}, OPERATIONS, installation, 1).after(events(seeded()))
+
+
+def of[S: Value](state: type[S], id: UUID) -> S:
+    found = authority().state(state.__name__, id, state)
+    assert found is not None
+    return found
+
+
+def ask(
+    name: str, principal_id: UUID, surface_id: UUID = wellknown.HTTP_SURFACE, *more: Event
+) -> AuthzResult:
+    conduit_id = of(Surface, surface_id).conduit_id
+    caller = Caller(principal_id=principal_id, kind="human")
+    return authority().after(more).authorize(caller, name, conduit_id, surface_id, NOW)
+
+
+def well_known_ids() -> dict[str, UUID]:
+    return {name: value for name, value in vars(wellknown).items() if isinstance(value, UUID)}
+
+
+def test_well_known_ids_are_distinct() -> None:
+    assert len(set(well_known_ids().values())) == len(well_known_ids())
+
+
+def test_well_known_ids_are_uuids_of_version_7() -> None:
+    assert {id.version for id in well_known_ids().values()} == {7}
+    assert str(wellknown.ADMINISTRATOR) == "01900000-0000-7000-8000-00a000000102"
+
+
+def test_every_seed_folds() -> None:
+    for stream in seeded():
+        aggregate = REGISTRY.aggregates[stream.aggregate]
+        state = aggregate.fold(record for record in stream.records if isinstance(record, Event))
+        assert state is not None and state.id == stream.id
+
+
+def test_every_well_known_id_is_seeded_once() -> None:
+    streams = [stream.id for stream in seeded()]
+    assert len(set(streams)) == len(streams)
+    assert set(well_known_ids().values()) < set(streams)
+
+
+def test_what_a_seed_names_comes_before_it() -> None:
+    order = [stream.aggregate for stream in seeded()]
+    assert list(dict.fromkeys(order)) == ["Actor", "Zone", "Conduit", "Surface", "Facility", "Policy"]
+
+
+def test_every_actor_has_its_profile() -> None:
+    names = {
+        stream.id: [record.name for record in stream.records if isinstance(record, Profile)]
+        for stream in seeded()
+        if stream.aggregate == "Actor"
+    }
+    assert names[wellknown.LOCAL_OPERATOR] == ["Local operator"]
+    assert all(len(name) == 1 for name in names.values())
+
+
+def test_the_administrator_has_a_login_of_the_built_in_issuer() -> None:
+    [stream] = [stream for stream in seeded() if stream.id == wellknown.ADMINISTRATOR]
+    linked, identity = stream.records[2:]
+    assert isinstance(linked, ActorIdentityLinked) and isinstance(identity, Identity)
+    assert linked.identity_id == identity.identity_id
+    assert (identity.issuer, identity.subject) == ("urn:beamwright:local", str(wellknown.ADMINISTRATOR))
+
+
+def test_without_the_built_in_issuer_nobody_has_a_login() -> None:
+    records = [record for stream in seeded(builtin_issuer=False) for record in stream.records]
+    assert not any(isinstance(record, ActorIdentityLinked | Identity) for record in records)
+
+
+def test_kinds_of_the_seeded_actors() -> None:
+    assert of(Actor, wellknown.ADMINISTRATOR).kind is ActorKind.HUMAN
+    assert of(Actor, wellknown.SCHEDULER).kind is ActorKind.SERVICE_ACCOUNT
+
+
+def test_doors_lead_from_the_clients_to_the_service() -> None:
+    conduit = of(Conduit, wellknown.CLIENTS_CONDUIT)
+    zones_of_it = (conduit.source_zone_id, conduit.target_zone_id)
+    assert zones_of_it == (wellknown.CLIENTS_ZONE, wellknown.SERVICE_ZONE)
+    assert of(Surface, wellknown.MCP_SURFACE).conduit_id == conduit.id
+    inside = of(Surface, wellknown.IN_PROCESS_SURFACE)
+    assert (inside.kind, inside.audience, inside.conduit_id) == (None, None, wellknown.SERVICE_CONDUIT)
+
+
+def test_the_own_site_is_seeded() -> None:
+    [site] = authority().states("Facility", Facility).values()
+    assert (site.code, site.display_name, site.kind) == ("home", "home", FacilityKind.SITE)
+
+
+def test_seeded_names_and_audiences_are_unique() -> None:
+    held = [
+        (claim.kind, claim.key)
+        for stream in seeded()
+        for aggregate in [REGISTRY.aggregates[stream.aggregate]]
+        for claim in aggregate.claims(aggregate.fold(events([stream])))
+    ]
+    assert len(set(held)) == len(held)
+
+
+def all_policies() -> list[SeedPolicy]:
+    return ready_made_policies("home")
+
+
+def test_every_ready_made_pattern_is_well_formed() -> None:
+    patterns = [text for policy in all_policies() for grant in policy.grants for text in grant.patterns]
+    assert [text for text in patterns if parse_pattern(text) is None] == []
+
+
+def test_only_patterns_that_match_something_are_seeded() -> None:
+    for policy in authority().states("Policy", Policy).values():
+        for grant in policy.grants.values():
+            assert grant.operations
+            assert all(matched(pattern, OPERATIONS) for pattern in grant.operations)
+
+
+def test_a_grant_without_any_pattern_left_is_left_out() -> None:
+    assert of(Policy, wellknown.PEER_POLICY).grants == {}
+    assert not any(
+        "agent:" in p for g in of(Policy, wellknown.AGENT_POLICY).grants.values() for p in g.operations
+    )
+
+
+def test_role_grants_have_a_scope_of_own_visits() -> None:
+    own = {GrantScopeKind.OWN_VISITS, GrantScopeKind.OWN_VISIT_FACILITIES}
+    grants = [grant for policy in all_policies() for grant in policy.grants]
+    assert {g.scope.kind for g in grants if g.principals and g.principals.visit_roles} == own
+
+
+def test_the_administrator_is_effective() -> None:
+    assert authority().administrators((), NOW) == {wellknown.ADMINISTRATOR}
+
+
+def test_the_administrator_may_everything_but_report_for_a_monitor() -> None:
+    assert ask("define_policy", wellknown.ADMINISTRATOR).reach.everything
+    refused = ask("observe_enclosure_status", wellknown.ADMINISTRATOR)
+    assert refused.reason is AuthzReason.DENIED_BY_POLICY
+    assert refused.determining_policies == (wellknown.MONITOR_POLICY,)
+
+
+def test_the_monitor_reports_inside_the_service_only() -> None:
+    inside = ask("observe_enclosure_status", wellknown.MONITOR, wellknown.IN_PROCESS_SURFACE)
+    assert inside.allowed
+    assert ask("observe_enclosure_status", wellknown.MONITOR).reason is AuthzReason.NO_GRANT
+
+
+def test_the_local_operator_may_nothing_while_laptop_is_suspended() -> None:
+    assert of(Policy, wellknown.LAPTOP_POLICY).status is PolicyStatus.SUSPENDED
+    assert ask("define_policy", wellknown.LOCAL_OPERATOR).reason is AuthzReason.NO_GRANT
+
+
+def test_start_up_may_resume_laptop() -> None:
+    inside = wellknown.IN_PROCESS_SURFACE
+    assert ask("resume_policy", wellknown.SEEDER, inside).reach.everything
+    assert ask("define_policy", wellknown.SEEDER, inside).reason is AuthzReason.NO_GRANT
+
+
+@pytest.mark.parametrize("name", ["get_run", "list_policies", "get_visit"])
+def test_the_scheduler_reads_everything(name: str) -> None:
+    assert ask(name, wellknown.SCHEDULER, wellknown.IN_PROCESS_SURFACE).reach.everything
+
+
+def visit(status: VisitStatus, role: VisitRole) -> list[Event]:
+    """A visit at home of which the local operator, a human, is a member."""
+    planned = replace(registered(), members={wellknown.LOCAL_OPERATOR: role})
+    arrived = VisitArrived(visit_id=planned.visit_id, occurred_at=NOW)
+    return [planned] if status is VisitStatus.PLANNED else [planned, arrived]
+
+
+TEAM_GRID = """
+                  get_run  start_run  add_visit_member
+Planned-Lead      yes      -          yes
+Arrived-Lead      yes      yes        yes
+Arrived-Member    yes      yes        -
+Arrived-Observer  yes      -          -
+"""
+
+
+def test_members_may_what_their_role_and_the_visits_status_allow() -> None:
+    names, *rows = [line.split() for line in TEAM_GRID.strip().splitlines()]
+    for title, *cells in rows:
+        status, role = title.split("-")
+        history = visit(VisitStatus(status), VisitRole(role))
+        for name, cell in zip(names, cells, strict=True):
+            result = ask(name, wellknown.LOCAL_OPERATOR, wellknown.HTTP_SURFACE, *history)
+            reached = any(candidate.span.visit_ids for candidate in result.reach.allow)
+            assert reached is (cell == "yes"), f"{name} as {title}"
