@@ -66,6 +66,8 @@ from .verdicts import Verdicts
 from .work import Loaded, UnitOfWork, denied
 
 ATTEMPTS = 8
+# The mark of an append is known only to the transaction that stores the answer with it.
+UNKNOWN_YET = '"as_of":""'
 
 
 class Service:
@@ -288,7 +290,7 @@ class Service:
         body = aggregate.receipt(
             **{aggregate.id_field: primary[1]},
             version=version,
-            as_of=loaded.stream.mark.token() if loaded else "",
+            as_of=loaded.stream.mark.token() if loaded and not events else "",
             events=[self._event_types[type(event)].name for event in events],
         )
         status = 201 if operation.creates else 200
@@ -384,14 +386,18 @@ class Service:
     def _replay(self, operation: Operation, stored: StoredAnswer, request_hash: bytes) -> Outcome:
         if stored.request_hash != request_hash:
             raise IdempotencyKeyReusedError("Use a new idempotency key for a new request.")
-        body: dict[str, Any] = msgspec.json.decode(stored.body)
+        text = stored.body
         if stored.status >= 400:
-            return Outcome(status=stored.status, body=body, replayed=True)
+            return Outcome(status=stored.status, body=msgspec.Raw(text), replayed=True)
         if stored.mark is not None:
-            body["as_of"] = stored.mark.token()
-        object_id = UUID(body[operation.id_field])
+            text = text.replace(UNKNOWN_YET, f'"as_of":"{stored.mark.token()}"', 1)
+        receipt: dict[str, Any] = msgspec.json.decode(text)
         return Outcome(
-            status=stored.status, body=body, version=body["version"], object_id=object_id, replayed=True
+            status=stored.status,
+            body=msgspec.Raw(text),
+            version=receipt["version"],
+            object_id=UUID(receipt[operation.id_field]),
+            replayed=True,
         )
 
     def belonging(self, aggregate: Aggregate[Any, Any], state: Any) -> Belonging:

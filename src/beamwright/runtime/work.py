@@ -196,7 +196,7 @@ class UnitOfWork:
             as_of=last.stream.mark.token(),
         )
 
-    async def verdicts(self, request: Any) -> Any:
+    async def verdicts(self, request: Any) -> tuple[Sequence[Any], str | None]:
         return await self._service.verdicts.log.page(request)
 
     async def feed(self, request: Any) -> Any:

@@ -1,25 +1,258 @@
-"""MCP: every registered operation as a tool, over streamable HTTP."""
+"""MCP at /mcp: each request is let in by its own token, then served by the protocol's SDK."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from hashlib import blake2b
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from uuid import uuid4
 
+import msgspec
+from litestar import Request
+from litestar.types import Message, Receive, Scope, Send
+
+from beamwright.contexts.trust.surface import SurfaceKind
+from beamwright.kernel.errors import DeniedError, DomainError, InvalidError, NotFoundError
+from beamwright.kernel.value import Value, encode
 from beamwright.runtime.arrival import Arrival
+from beamwright.runtime.call import Call
 from beamwright.runtime.service import Service
-from beamwright.settings import Settings
+from beamwright.settings import LOOPBACK, Settings
+
+from .door import (
+    CORRELATION_HEADER,
+    MethodNotAllowedError,
+    UnknownRouteError,
+    correlation_id,
+    read_body,
+    refusal,
+    refusal_headers,
+)
+from .rest import PROBLEM, Http, query_fields
+
+ARRIVED = "beamwright.arrived"
+SESSION_HEADER = "mcp-session-id"
+NONCE = 32
+METADATA = "/.well-known/oauth-protected-resource"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class MisdirectedRequestError(DomainError):
+    """The request was meant for another host."""
+
+    status = 421
+
+
+class ForeignOriginError(DeniedError):
+    """A page of another origin sent the request."""
+
+
+class UnknownToolsetError(InvalidError):
+    """No context has this name."""
+
+
+class McpSessionNotFoundError(NotFoundError):
+    """There is no such session of the caller's."""
+
+
+class Arrived(Value):
+    """What the door found out about one request; the tools find it in the request's scope."""
+
+    call: Call
+    toolsets: frozenset[str]
+
+
+class SessionManager(Protocol):
+    """The part of the SDK's session manager that is used here, so that naming it costs no import."""
+
+    def run(self) -> AbstractAsyncContextManager[None]: ...
+    async def handle_request(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+class _Message(msgspec.Struct):
+    method: str | None = None
+
+
+_message = msgspec.json.Decoder(_Message)
 
 
 class McpSurface:
-    """Serves the tools."""
+    """Serves every operation as a tool, to those who may call it."""
 
     def __init__(self, service: Service, arrival: Arrival, settings: Settings) -> None:
         self._service = service
         self._arrival = arrival
         self._settings = settings
+        self._origins = allowed_origins(settings)
+        self._hosts = frozenset(host for origin in self._origins for host in hosts_of(origin))
+        self._loading = asyncio.Lock()
+        self._closing = asyncio.Event()
+        self._protocol: SessionManager | None = None
+        self._tasks: asyncio.TaskGroup | None = None
 
     @asynccontextmanager
     async def lifespan(self, app: Any) -> AsyncGenerator[None]:
-        yield
+        async with asyncio.TaskGroup() as self._tasks:
+            yield
+            self._closing.set()
 
-    async def asgi(self, scope: Any, receive: Any, send: Any) -> None:
-        raise NotImplementedError
+    async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request: Http = Request(scope, receive, send)
+        correlation = correlation_id(request.headers.get(CORRELATION_HEADER))
+        try:
+            arrived = await self._arrived(request, correlation)
+            body = await self._body(request)
+            protocol = await self._loaded()
+        except Exception as error:
+            await self._refuse(error, correlation, send)
+            return
+        headers = {CORRELATION_HEADER: correlation}
+        if opens_session(body):
+            headers[SESSION_HEADER] = new_session(arrived.call)
+        handed: dict[str, Any] = {**scope, ARRIVED: arrived}
+        await protocol.handle_request(handed, replayed(body, receive), with_headers(headers, send))
+
+    async def _arrived(self, request: Http, correlation: str) -> Arrived:
+        """Who calls, and whether from where and how it may: decided before anything of the body is read."""
+        self._check_source(request)
+        loopback = request.client is not None and request.client.host in LOOPBACK
+        call = await self._arrival.call(
+            request.headers.get("authorization"),
+            SurfaceKind.MCP_STREAMABLE_HTTP,
+            correlation,
+            loopback=loopback,
+        )
+        if request.scope["path"] != "/":
+            raise UnknownRouteError("There is nothing below /mcp.")
+        if request.method != "POST":
+            raise MethodNotAllowedError("Send each message as a POST; there is no stream to follow here.")
+        check_session(request.headers.get(SESSION_HEADER), call)
+        return Arrived(call=call, toolsets=self._toolsets(request))
+
+    def _check_source(self, request: Http) -> None:
+        """No page that has a name rebound to this address may speak to it."""
+        hosts = [host.lower() for host in request.headers.getall("host", [])]
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            raise MisdirectedRequestError(f"Reach the service at {self._settings.base_url}.")
+        if any(origin.lower() not in self._origins for origin in request.headers.getall("origin", [])):
+            raise ForeignOriginError(f"Only pages of {self._settings.base_url} may call.")
+
+    def _toolsets(self, request: Http) -> frozenset[str]:
+        """The contexts that `?toolsets=` asks for; all of them when it is absent."""
+        contexts = self._service.registry.contexts
+        given = query_fields(request.scope["query_string"]).get("toolsets")
+        wanted = frozenset(contexts if given is None else (name.strip() for name in given.split(",")))
+        if unknown := sorted(wanted.difference(contexts)):
+            raise UnknownToolsetError(
+                f"There is no toolset {', '.join(unknown)[:200]}; there are {', '.join(contexts)}.",
+                allowed=list(contexts),
+            )
+        return wanted
+
+    async def _body(self, request: Http) -> bytes:
+        settings = self._settings
+        return await read_body(request.stream(), settings.max_body_bytes, settings.request_body_seconds)
+
+    async def _loaded(self) -> SessionManager:
+        """The SDK, brought in by the first caller: a service that no agent calls starts sooner without it."""
+        async with self._loading:
+            if self._protocol is None:
+                manager = await asyncio.to_thread(self._load)
+                opened = asyncio.Event()
+                assert self._tasks is not None, "the application's lifespan has not begun"
+                self._tasks.create_task(self._keep_open(manager, opened))
+                await opened.wait()
+                self._protocol = manager
+            return self._protocol
+
+    def _load(self) -> SessionManager:
+        from .mcp_server import session_manager
+
+        return session_manager(self._service, self._settings)
+
+    async def _keep_open(self, manager: SessionManager, opened: asyncio.Event) -> None:
+        """In a task of its own, because the manager must be closed by the task that opened it."""
+        async with manager.run():
+            opened.set()
+            await self._closing.wait()
+
+    async def _refuse(self, error: Exception, correlation: str, send: Send) -> None:
+        document = refusal(error, correlation)
+        headers = {CORRELATION_HEADER: correlation, **refusal_headers(error, self._settings.base_url)}
+        if "www-authenticate" in headers:
+            # The metadata must name the address that the client called (RFC 9728, 3.3).
+            headers["www-authenticate"] = headers["www-authenticate"].replace(METADATA, f"{METADATA}/mcp")
+        if document.status == 405:
+            headers["allow"] = "POST"
+        await respond(document.status, PROBLEM, encode(document), with_headers(headers, send))
+
+
+def allowed_origins(settings: Settings) -> frozenset[str]:
+    """The public address, and the names of this machine while only this machine can connect."""
+    public = urlsplit(settings.base_url.lower())
+    origins = {f"{public.scheme}://{public.netloc}"}
+    if settings.host in LOOPBACK:
+        origins |= {f"http://{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    return frozenset(origins)
+
+
+def hosts_of(origin: str) -> set[str]:
+    """The Host headers that mean an origin: the default port may be left out."""
+    parts = urlsplit(origin)
+    default = DEFAULT_PORTS[parts.scheme]
+    if parts.port not in (None, default):
+        return {parts.netloc}
+    bare = parts.netloc.removesuffix(f":{default}")
+    return {bare, f"{bare}:{default}"}
+
+
+def opens_session(body: bytes) -> bool:
+    try:
+        return _message.decode(body).method == "initialize"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def new_session(call: Call) -> str:
+    """An id that is its holder's own. It stands for no state, so any process and any restart honours it."""
+    nonce = uuid4().hex
+    return nonce + _seal(nonce, call)
+
+
+def check_session(given: str | None, call: Call) -> None:
+    """A session lends nobody any rights, yet one that somebody else opened is refused."""
+    if given is not None and given[NONCE:] != _seal(given[:NONCE], call):
+        raise McpSessionNotFoundError("This session is not yours or does not exist. Initialize a new one.")
+
+
+def _seal(nonce: str, call: Call) -> str:
+    holder = f"{nonce} {call.caller.principal_id} {call.surface_id}"
+    return blake2b(holder.encode(), digest_size=16).hexdigest()
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """The body that was read already, then whatever else the client says."""
+    messages: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Any:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+def with_headers(headers: Mapping[str, str], send: Send) -> Send:
+    more = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *more]
+        await send(message)
+
+    return sent
+
+
+async def respond(status: int, media_type: str, body: bytes, send: Send) -> None:
+    headers = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

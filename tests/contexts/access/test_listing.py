@@ -15,6 +15,7 @@ from beamwright.contexts.trust.visit import VisitNotFoundError
 from beamwright.kernel.authority import Reach
 from beamwright.kernel.profiles import ActorSearch
 from beamwright.kernel.roles import ActorKind, VisitRole
+from beamwright.kernel.store import Mark
 from tests.rules import NOW, PRINCIPAL
 
 ADA, VISIT, LOGIN = UUID(int=2), UUID(int=3), UUID(int=4)
@@ -35,9 +36,9 @@ class OnePage:
 
     asked: ActorSearch
 
-    async def search(self, search: ActorSearch) -> tuple[Sequence[Mapping[str, Any]], str | None]:
+    async def search(self, search: ActorSearch) -> tuple[Sequence[Mapping[str, Any]], str | None, Mark]:
         self.asked = search
-        return [ROW], "next"
+        return [ROW], "next", Mark(1, 2)
 
     async def names(self, actor_ids: Collection[UUID]) -> Mapping[UUID, str]:
         return {id: f"name of {id.int}" for id in actor_ids}
@@ -49,7 +50,10 @@ def world() -> Any:
             raise aggregate.missing.of(aggregate.name, id)
         return SimpleNamespace(members={ADA: VisitRole.LEAD})
 
-    return SimpleNamespace(profiles=OnePage(), load=load, reach=lambda name: Reach())
+    async def caught_up(token: str | None) -> None:
+        assert token is None
+
+    return SimpleNamespace(profiles=OnePage(), load=load, reach=lambda name: Reach(), caught_up=caught_up)
 
 
 def test_the_page_shows_whole_views_with_names() -> None:

@@ -77,6 +77,17 @@ def actor(id: UUID, kind: ActorKind = ActorKind.HUMAN) -> ActorRegistered:
     return ActorRegistered(actor_id=id, occurred_at=NOW, kind=kind)
 
 
+def conduit(id: UUID) -> ConduitDefined:
+    return ConduitDefined(
+        conduit_id=id,
+        occurred_at=NOW,
+        name="conduit",
+        source_zone_id=A,
+        target_zone_id=A,
+        verdict_level=VerdictLevel.COMMANDS,
+    )
+
+
 def surface(id: UUID, kind: SurfaceKind | None, exclusive: bool = False) -> SurfaceDefined:
     return SurfaceDefined(
         surface_id=id,
@@ -105,14 +116,7 @@ PREMISES: list[Event] = [
     *(actor(id) for id in (ANN, BEN, EVE)),
     actor(ROBOT, ActorKind.AGENT),
     actor(STRANGER, ActorKind.SERVICE_ACCOUNT),
-    ConduitDefined(
-        conduit_id=CONDUIT,
-        occurred_at=NOW,
-        name="conduit",
-        source_zone_id=A,
-        target_zone_id=A,
-        verdict_level=VerdictLevel.COMMANDS,
-    ),
+    conduit(CONDUIT),
     surface(HTTP_SURFACE, SurfaceKind.HTTP),
     surface(IN_PROCESS_SURFACE, None),
     facility(HOME, "home"),

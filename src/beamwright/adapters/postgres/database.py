@@ -5,10 +5,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import structlog
 
 from beamwright.kernel.errors import DatabaseUnavailableError
 
 from .driver import Connection, Pool, Row, create_pool
+
+log = structlog.get_logger("beamwright.database")
 
 ROLE = "beamwright_service"
 UNREACHABLE = (
@@ -58,6 +61,7 @@ class Database:
             async with pool.acquire(timeout=5) as connection:
                 yield connection
         except UNREACHABLE as error:
+            log.warning("database_away", error=f"{type(error).__name__}: {error}"[:300])
             raise DatabaseUnavailableError(
                 "The database does not answer. Nothing was recorded by this call unless it is found by its "
                 "idempotency key; try again shortly."

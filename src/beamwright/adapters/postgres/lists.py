@@ -1,5 +1,6 @@
 """Reads of the list tables; what a caller may not see is never counted, sorted or searched."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,10 @@ from beamwright.kernel.store import Found, ListRow, Mark
 from .database import Database
 from .driver import Row
 from .list_tables import ENVELOPE, ListTable, sql_type
+
+
+TRIES = 40
+LIST = "the_list"  # stands for the table of whichever generation serves
 
 
 class PostgresLists:
@@ -47,8 +52,8 @@ class PostgresLists:
             _after(query, request.sort, column, _column_type(table, column), request.cursor, descending)
         order = f"{column} {'DESC' if descending else 'ASC'}, id {'DESC' if descending else 'ASC'}"
         sql = f"""SELECT id, version, state, created_at, updated_at, created_by, {column} AS sort_value
-            FROM {table.table} {query.where()} ORDER BY {order} LIMIT {request.limit + 1}"""
-        rows, mark = await self._fetch(table, sql, query)
+            FROM {LIST} {query.where()} ORDER BY {order} LIMIT {request.limit + 1}"""
+        rows, mark = await self._fetch(table, sql, query, order.replace(column, "sort_value", 1))
         more = len(rows) > request.limit
         rows = rows[: request.limit]
         next_cursor = (
@@ -65,23 +70,30 @@ class PostgresLists:
         query = Conditions()
         for name, value in filters.items():
             _filter(query, table.filters[name], value, datetime.min)
-        rows, mark = await self._fetch(table, f"SELECT id FROM {table.table} {query.where()}", query)
+        rows, mark = await self._fetch(table, f"SELECT id FROM {LIST} {query.where()}", query, "id")
         return [row["id"] for row in rows], mark
 
-    async def _fetch(self, table: ListTable, sql: str, query: "Conditions") -> tuple[list[Row], Mark]:
-        """Rows and the bookmark they stand at, from one statement and so one snapshot."""
+    async def _fetch(
+        self, table: ListTable, sql: str, query: "Conditions", order: str
+    ) -> tuple[list[Row], Mark]:
+        """Rows and the bookmark they stand at, from one snapshot; waits out a list that is just being swapped."""
         whole = f"""WITH rows AS ({sql}) SELECT b.transaction_id, b.position, rows.*
             FROM projections b LEFT JOIN rows ON true WHERE b.name = {query.value(table.aggregate.snake)}
-            AND b.version = {query.value(table.version)} AND b.serving"""
-        try:
-            rows = await self._database.fetch(whole, *query.values)
-        except asyncpg.UndefinedTableError:
-            rows = []
-        if not rows:
+            AND b.version = ${len(query.values) + 1} AND b.serving ORDER BY {order}"""
+        for _ in range(TRIES):
+            try:
+                rows = await self._database.fetch(
+                    whole.replace(LIST, table.table), *query.values, table.version
+                )
+            except asyncpg.UndefinedTableError:
+                rows = []
+            if rows:
+                mark = Mark(rows[0]["transaction_id"], rows[0]["position"])
+                return [row for row in rows if row["id"] is not None], mark
+            await asyncio.sleep(0.05)
             await self.refresh()
-            raise ReadModelBehindError("This list is being built; ask again shortly.")
-        mark = Mark(rows[0]["transaction_id"], rows[0]["position"])
-        return [row for row in rows if row["id"] is not None], mark
+            table = self._tables[table.aggregate.name]
+        raise ReadModelBehindError("This list is being built; ask again shortly.")
 
 
 class Conditions:
@@ -106,7 +118,9 @@ def reach_condition(query: Conditions, reach: Reach) -> None:
     if reach.everything:
         return
     # Whoever may read the list at all may read what belongs to nobody.
-    nowhere = "(facility_code IS NULL AND visit_ids = '{}' AND owner_id IS NULL AND member_id IS NULL)"
+    nowhere = (
+        "(facility_code IS NULL AND cardinality(visit_ids) = 0 AND owner_id IS NULL AND member_id IS NULL)"
+    )
     allowed = [nowhere, *(_span(query, candidate.span) for candidate in reach.allow)]
     query.add(f"({' OR '.join(allowed)})" if reach.allow else "false")
     for candidate in reach.deny:
@@ -121,7 +135,7 @@ def _span(query: Conditions, span: Span) -> str:
         parts.append(f"facility_code = ANY ({query.value(sorted(span.facility_codes))}::text[])")
     if span.visitless_facility_codes:
         codes = query.value(sorted(span.visitless_facility_codes))
-        parts.append(f"(facility_code = ANY ({codes}::text[]) AND visit_ids = '{{}}')")
+        parts.append(f"(facility_code = ANY ({codes}::text[]) AND cardinality(visit_ids) = 0)")
     if span.visit_ids:
         parts.append(f"visit_ids && {query.value(sorted(span.visit_ids))}::uuid[]")
     if span.member_ids:

@@ -256,7 +256,7 @@ class Snapshot:
                 return Span(owner_id=actor.id)
 
     def _own_visits(self, actor: Actor, rule: Rule) -> list[UUID]:
-        """The visits of a listed status where the actor has one of the rule's roles, or any if it is named."""
+        """The visits of a listed status where the actor has one of the rule's roles, or any if named."""
         wanted = frozenset(VisitRole) if rule.names(actor) else rule.principals.visit_roles
         statuses = rule.grant.scope.visit_statuses or COUNTED_BY_DEFAULT
         return [
@@ -284,11 +284,7 @@ class Snapshot:
     def administrators(self, after: Sequence[Event], now: datetime) -> frozenset[UUID]:
         """Whoever could still put every other right in order through some door from outside."""
         then = self.after(after) if after else self
-        doors = [
-            surface
-            for surface in then._surfaces.values()
-            if surface.status is SurfaceStatus.ACTIVE and not surface.in_process
-        ]
+        doors = [surface for surface in then._surfaces.values() if not surface.in_process]
         boundless = [rule for rule in then._rulebook.about(POWERS[0]) if rule.boundless]
         return frozenset(
             actor.id
@@ -304,27 +300,10 @@ class Snapshot:
         at: datetime | None = now
         while at is not None:
             result = self.authorize(caller, power, door.conduit_id, door.id, at)
-            if not result.reach.everything or not any(map(self._boundless, result.reach.allow)):
+            if not result.reach.everything:
                 return False
             at = result.holds_until
         return True
-
-    def _boundless(self, candidate: Candidate) -> bool:
-        grant = self._policies[candidate.policy_id].grants[candidate.grant_id]
-        return candidate.span.everything and grant.until_at is None
-
-
-class Snapshots:
-    """Makes each snapshot out of the one before, so that only what changed is worked out again."""
-
-    def __init__(self, operations: Mapping[str, Operation], installation: Installation) -> None:
-        self._operations = operations
-        self._installation = installation
-        self._last: Snapshot | None = None
-
-    def __call__(self, states: Mapping[str, Mapping[UUID, Value]], epoch: int) -> Snapshot:
-        self._last = Snapshot(states, self._operations, self._installation, epoch, before=self._last)
-        return self._last
 
 
 def _of[S: Value, E: Event](

@@ -1,6 +1,5 @@
 """Conduit: a governed path between two zones, and the owner of the verdict log of the calls through it."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, assert_never
 from uuid import UUID
@@ -20,6 +19,7 @@ from beamwright.kernel.errors import (
 from beamwright.kernel.event import Belonging, Claim, Event
 from beamwright.kernel.machine import StateMachine, move
 from beamwright.kernel.operation import Command, Occasion, Query, World
+from beamwright.kernel.seams import Verdict
 from beamwright.kernel.value import Time, Value, patched, replace
 
 
@@ -165,23 +165,6 @@ class UpdateConduit(Command[Conduit]):
         ]
 
 
-class Verdict(Value):
-    """One answer of the authorization seam, as the conduit's log kept it."""
-
-    verdict_id: UUID
-    occurred_at: datetime
-    conduit_id: UUID
-    surface_id: UUID
-    principal_id: UUID
-    command_name: str
-    decision: AuthzDecision
-    reason: AuthzReason
-    determining_policies: list[UUID]
-    object_type: str | None
-    object_id: UUID | None
-    correlation_id: str
-
-
 class VerdictPage(Value):
     """One page of a conduit's verdict log, newest first unless sorted otherwise."""
 
@@ -209,4 +192,5 @@ class ListVerdicts(Query[VerdictPage]):
 
     async def answer(self, world: World) -> VerdictPage:
         await world.load(conduits, self.conduit_id)
-        return await world.verdicts(self)
+        items, next_cursor = await world.verdicts(self)
+        return VerdictPage(items=list(items), next_cursor=next_cursor)

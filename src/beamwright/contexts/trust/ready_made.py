@@ -23,7 +23,6 @@ from beamwright.kernel.wellknown import (
     SAFETY_OFFICER_POLICY,
     SCHEDULER,
     SCIENTIST_POLICY,
-    SEEDER,
 )
 
 from .policy import GrantEffect, GrantScope, GrantScopeKind, Principals
@@ -115,6 +114,86 @@ STANDING_TOOLS = (
     "append_inferences",
 )
 OBSERVATIONS = ("observe_enclosure_status", "observe_supply_status")
+PREPARATION = (
+    *CLEARANCES,
+    "register_subject",
+    "describe_subject",
+    "declare_subject_hazards",
+    "register_campaign",
+)
+EXPERIMENT = (
+    "run:@commands",
+    "operation:@commands",
+    "campaign:@commands",
+    "subject:@commands",
+    "register_dataset",
+    "describe_dataset",
+    "promote_dataset",
+    "register_distribution",
+    "verify_distribution",
+    "record_acquisition",
+    "ingest_scan",
+    "register_decision",
+    "rate_decision",
+    "append_decision_logbook_entry",
+    "open_visit_presence",
+    "take_surface_control",
+    "request_surface_control",
+    "give_surface_control",
+    "refuse_surface_control",
+    "propose_command",
+    "regenerate_run_debrief",
+)
+EXPERIMENT_AT_FACILITY = (
+    "define_plan",
+    "version_plan",
+    "recipe:update_plan_*",
+    "register_caution",
+    "acknowledge_caution",
+    "append_calibration_revision",
+    "propose_command",
+)
+OPERATION_OF_A_SITE = (
+    "equipment:*",
+    "recipe:*",
+    "run:*",
+    "operation:*",
+    "campaign:*",
+    "subject:*",
+    "data:*",
+    "calibration:*",
+    "supply:*",
+    "caution:*",
+    "decision:*",
+    "enclosure:@reads",
+    "safety:@reads",
+    *CLEARANCES,
+    "trust:*_visit",
+    "trust:*_visits",
+    "trust:*_visit_*",
+    "trust:*_surface_control",
+    "list_presence",
+    "get_surface",
+    "list_surfaces",
+    "get_facility",
+    "list_facilities",
+    "agent:@reads",
+    "propose_command",
+    "approve_command_proposal",
+    "reject_command_proposal",
+    "regenerate_run_debrief",
+    "redraft_caution_proposal",
+)
+DEFINITIONS = (
+    "equipment:define_*",
+    "equipment:version_*",
+    "equipment:deprecate_*",
+    "equipment:update_family_*",
+    "recipe:@commands",
+    "get_actor",
+    "list_actors",
+    "suspend_agent",
+)
 
 
 def ready_made_policies(self_facility_code: str) -> list[SeedPolicy]:
@@ -195,53 +274,17 @@ def visit_work() -> Iterable[SeedGrant]:
     yield SeedGrant(
         principals=team("LMS"),
         scope=own_visits(planned, arrived, in_progress),
-        patterns=(
-            *CLEARANCES,
-            "register_subject",
-            "describe_subject",
-            "declare_subject_hazards",
-            "register_campaign",
-        ),
+        patterns=PREPARATION,
     )
     yield SeedGrant(
         principals=team("LMS"),
         scope=own_visits(arrived, in_progress),
-        patterns=(
-            "run:@commands",
-            "operation:@commands",
-            "campaign:@commands",
-            "subject:@commands",
-            "register_dataset",
-            "describe_dataset",
-            "promote_dataset",
-            "register_distribution",
-            "verify_distribution",
-            "record_acquisition",
-            "ingest_scan",
-            "register_decision",
-            "rate_decision",
-            "append_decision_logbook_entry",
-            "open_visit_presence",
-            "take_surface_control",
-            "request_surface_control",
-            "give_surface_control",
-            "refuse_surface_control",
-            "propose_command",
-            "regenerate_run_debrief",
-        ),
+        patterns=EXPERIMENT,
     )
     yield SeedGrant(
         principals=team("LMS"),
         scope=own_visit_facilities(arrived, in_progress),
-        patterns=(
-            "define_plan",
-            "version_plan",
-            "recipe:update_plan_*",
-            "register_caution",
-            "acknowledge_caution",
-            "append_calibration_revision",
-            "propose_command",
-        ),
+        patterns=EXPERIMENT_AT_FACILITY,
     )
     yield SeedGrant(
         principals=team("LMS"),
@@ -273,50 +316,11 @@ def visit_lead() -> Iterable[SeedGrant]:
 def operator_policy(own: GrantScope) -> SeedPolicy:
     at_home = SeedGrant(
         scope=own,
-        patterns=(
-            "equipment:*",
-            "recipe:*",
-            "run:*",
-            "operation:*",
-            "campaign:*",
-            "subject:*",
-            "data:*",
-            "calibration:*",
-            "supply:*",
-            "caution:*",
-            "decision:*",
-            "enclosure:@reads",
-            "safety:@reads",
-            *CLEARANCES,
-            "trust:*_visit",
-            "trust:*_visits",
-            "trust:*_visit_*",
-            "trust:*_surface_control",
-            "list_presence",
-            "get_surface",
-            "list_surfaces",
-            "get_facility",
-            "list_facilities",
-            "agent:@reads",
-            "propose_command",
-            "approve_command_proposal",
-            "reject_command_proposal",
-            "regenerate_run_debrief",
-            "redraft_caution_proposal",
-        ),
+        patterns=OPERATION_OF_A_SITE,
     )
     anywhere = SeedGrant(
         scope=EVERYTHING,
-        patterns=(
-            "equipment:define_*",
-            "equipment:version_*",
-            "equipment:deprecate_*",
-            "equipment:update_family_*",
-            "recipe:@commands",
-            "get_actor",
-            "list_actors",
-            "suspend_agent",
-        ),
+        patterns=DEFINITIONS,
     )
     return SeedPolicy(
         id=OPERATOR_POLICY,
@@ -435,8 +439,6 @@ def monitor_policy() -> SeedPolicy:
                 "withdraw_artifact",
                 "tombstone_*_persistent_identifier",
             ),
-            # Start-up resumes and suspends the policy Laptop by ordinary commands.
-            account_grant(SEEDER, "resume_policy", "suspend_policy"),
         ),
     )
 

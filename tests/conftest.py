@@ -1,0 +1,36 @@
+"""Fixtures: one PostgreSQL per test process, one served installation per test module."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.live import Cluster, LiveServer, serving
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with tempfile.TemporaryDirectory(prefix="beamwright-test-", ignore_cleanup_errors=True) as directory:
+        cluster = Cluster(Path(directory))
+        yield cluster
+        cluster.stop()
+
+
+@pytest.fixture
+def dsn(cluster: Cluster) -> str:
+    """A fresh, migrated and seeded database."""
+    return cluster.database()
+
+
+@pytest.fixture(scope="module")
+def server(cluster: Cluster) -> Iterator[LiveServer]:
+    with serving(cluster) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def admin(server: LiveServer) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client
