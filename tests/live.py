@@ -45,7 +45,7 @@ class Cluster:
     def database(self) -> str:
         """The address of a fresh database."""
         name = f"test_{uuid4().hex}"
-        asyncio.run(self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY"))
+        asyncio.run(self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
         return self.dsn(name)
 
     async def _make_template(self) -> None:

@@ -46,5 +46,5 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except TypeError:
-        # Maps keyed by ids take the slower way.
-        return _encoder.encode(msgspec.to_builtins(value, str_keys=True, order="deterministic"))
+        # Maps keyed by ids take the slower way; fields keep their order, sets and keys come out sorted.
+        return msgspec.json.encode(msgspec.to_builtins(value, str_keys=True, order="deterministic"))

@@ -263,7 +263,7 @@ class UnitOfWork:
             self.operation,
             self._call,
             AuthzReason.OUT_OF_REACH,
-            self.granted.reach.determining(belonging) or self.granted.determining_policies,
+            self.granted.reach.determining(belonging),
         )
 
     def _readable(self, aggregate: Aggregate[Any, Any], id: UUID, state: Any) -> bool:

@@ -4,22 +4,28 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-from litestar import Response, get
+from litestar import MediaType, Request, Response, get
+from litestar.response import Redirect
 
 from beamwright.kernel.value import encode
 from beamwright.settings import Settings
 
 ASSETS = files("beamwright.surfaces") / "assets"
-TYPES = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css",
-    "js": "text/javascript",
-    "svg": "image/svg+xml",
-}
-# Everything a page needs is packaged; nothing may be loaded from elsewhere.
+PAGE = "docs.html"
+TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# Everything a page needs is packaged; nothing may be loaded from elsewhere, and no text becomes markup.
 POLICY = (
-    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    # After an upgrade the page and its parts must come from one release.
+    "cache-control": "no-cache",
+}
 
 
 def documents(description: Callable[[], bytes], settings: Settings) -> list[Any]:
@@ -35,7 +41,7 @@ def documents(description: Callable[[], bytes], settings: Settings) -> list[Any]
     def mcp_resource() -> Response[bytes]:
         return Response(encode(metadata(settings, "/mcp")), media_type="application/json")
 
-    return [openapi, resource, mcp_resource, *(_asset(path, name) for path, name in _pages())]
+    return [_page(), openapi, resource, mcp_resource, *(_asset(name) for name in _asset_names())]
 
 
 def metadata(settings: Settings, path: str) -> dict[str, Any]:
@@ -53,18 +59,29 @@ def metadata(settings: Settings, path: str) -> dict[str, Any]:
     }
 
 
-def _pages() -> list[tuple[str, str]]:
-    names = sorted(entry.name for entry in ASSETS.iterdir() if entry.name.rpartition(".")[2] in TYPES)
-    return [("/docs", "docs.html"), *((f"/docs/{name}", name) for name in names if name != "docs.html")]
+def _asset_names() -> list[str]:
+    return sorted(entry.name for entry in ASSETS.iterdir() if entry.name.rpartition(".")[2] in TYPES)
 
 
-def _asset(path: str, name: str) -> Any:
+def _page() -> Any:
+    content = (ASSETS / PAGE).read_bytes()
+
+    @get("/docs", sync_to_thread=False, name="docs")
+    def page(request: Request[Any, Any, Any]) -> Response[Any]:
+        # The page names its parts relative to itself, so that it also works below a path of a proxy.
+        if request.scope["raw_path"].partition(b"?")[0].endswith(b"/"):
+            return Redirect("../docs")
+        return Response(content, media_type=MediaType.HTML, headers=HEADERS)
+
+    return page
+
+
+def _asset(name: str) -> Any:
     content = (ASSETS / name).read_bytes()
     media_type = TYPES[name.rpartition(".")[2]]
 
-    @get(path, sync_to_thread=False, name=f"asset {name}")
-    def page() -> Response[bytes]:
-        headers = {"content-security-policy": POLICY, "x-content-type-options": "nosniff"}
-        return Response(content, media_type=media_type, headers=headers)
+    @get(f"/docs/{name}", sync_to_thread=False, name=f"docs {name}")
+    def asset() -> Response[bytes]:
+        return Response(content, media_type=media_type, headers=HEADERS)
 
-    return page
+    return asset

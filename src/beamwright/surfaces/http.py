@@ -78,7 +78,7 @@ def application(
             feed.route(),
             *documents(description, settings),
             *_probes(health, metrics),
-            ASGIRouteHandler("/mcp", is_mount=True, copy_scope=True)(_mount(mcp.asgi)),
+            ASGIRouteHandler("/mcp", is_mount=True, copy_scope=True, name="mcp")(_mount(mcp.asgi)),
         ],
         exception_handlers={Exception: unrouted},
         middleware=[_watched(metrics)],

@@ -22,6 +22,7 @@ from beamwright.settings import LOOPBACK, Settings
 
 from .door import (
     CORRELATION_HEADER,
+    MalformedRequestError,
     MethodNotAllowedError,
     UnknownRouteError,
     correlation_id,
@@ -35,7 +36,6 @@ ARRIVED = "beamwright.arrived"
 SESSION_HEADER = "mcp-session-id"
 NONCE = 32
 METADATA = "/.well-known/oauth-protected-resource"
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class MisdirectedRequestError(DomainError):
@@ -84,8 +84,6 @@ class McpSurface:
         self._service = service
         self._arrival = arrival
         self._settings = settings
-        self._origins = allowed_origins(settings)
-        self._hosts = frozenset(host for origin in self._origins for host in hosts_of(origin))
         self._loading = asyncio.Lock()
         self._closing = asyncio.Event()
         self._protocol: SessionManager | None = None
@@ -102,7 +100,7 @@ class McpSurface:
         correlation = correlation_id(request.headers.get(CORRELATION_HEADER))
         try:
             arrived = await self._arrived(request, correlation)
-            body = await self._body(request)
+            body = await self._body(receive)
             protocol = await self._loaded()
         except Exception as error:
             await self._refuse(error, correlation, send)
@@ -116,6 +114,8 @@ class McpSurface:
     async def _arrived(self, request: Http, correlation: str) -> Arrived:
         """Who calls, and whether from where and how it may: decided before anything of the body is read."""
         self._check_source(request)
+        if request.scope["path"] != "/":
+            raise UnknownRouteError("Nothing is here; the tools are at /mcp.")
         loopback = request.client is not None and request.client.host in LOOPBACK
         call = await self._arrival.call(
             request.headers.get("authorization"),
@@ -123,8 +123,6 @@ class McpSurface:
             correlation,
             loopback=loopback,
         )
-        if request.scope["path"] != "/":
-            raise UnknownRouteError("There is nothing below /mcp.")
         if request.method != "POST":
             raise MethodNotAllowedError("Send each message as a POST; there is no stream to follow here.")
         check_session(request.headers.get(SESSION_HEADER), call)
@@ -132,10 +130,12 @@ class McpSurface:
 
     def _check_source(self, request: Http) -> None:
         """No page that has a name rebound to this address may speak to it."""
-        hosts = [host.lower() for host in request.headers.getall("host", [])]
-        if len(hosts) != 1 or hosts[0] not in self._hosts:
+        allowed = allowed_origins(self._settings, request.scope["server"])
+        hosts = request.headers.getall("host", [])
+        meant = {plain(f"{scheme}://{host}") for host in hosts for scheme in ("http", "https")}
+        if len(hosts) != 1 or meant.isdisjoint(allowed):
             raise MisdirectedRequestError(f"Reach the service at {self._settings.base_url}.")
-        if any(origin.lower() not in self._origins for origin in request.headers.getall("origin", [])):
+        if not allowed.issuperset(map(plain, request.headers.getall("origin", []))):
             raise ForeignOriginError(f"Only pages of {self._settings.base_url} may call.")
 
     def _toolsets(self, request: Http) -> frozenset[str]:
@@ -150,9 +150,9 @@ class McpSurface:
             )
         return wanted
 
-    async def _body(self, request: Http) -> bytes:
+    async def _body(self, receive: Receive) -> bytes:
         settings = self._settings
-        return await read_body(request.stream(), settings.max_body_bytes, settings.request_body_seconds)
+        return await read_body(chunks(receive), settings.max_body_bytes, settings.request_body_seconds)
 
     async def _loaded(self) -> SessionManager:
         """The SDK, brought in by the first caller: a service that no agent calls starts sooner without it."""
@@ -188,23 +188,29 @@ class McpSurface:
         await respond(document.status, PROBLEM, encode(document), with_headers(headers, send))
 
 
-def allowed_origins(settings: Settings) -> frozenset[str]:
+def allowed_origins(settings: Settings, listening: tuple[str, int | None] | None) -> set[str]:
     """The public address, and the names of this machine while only this machine can connect."""
-    public = urlsplit(settings.base_url.lower())
+    public = urlsplit(settings.base_url)
     origins = {f"{public.scheme}://{public.netloc}"}
-    if settings.host in LOOPBACK:
-        origins |= {f"http://{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    return frozenset(origins)
+    if settings.host in LOOPBACK and listening is not None:
+        origins |= {f"http://{name}:{listening[1]}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    return set(map(plain, origins))
 
 
-def hosts_of(origin: str) -> set[str]:
-    """The Host headers that mean an origin: the default port may be left out."""
-    parts = urlsplit(origin)
-    default = DEFAULT_PORTS[parts.scheme]
-    if parts.port not in (None, default):
-        return {parts.netloc}
-    bare = parts.netloc.removesuffix(f":{default}")
-    return {bare, f"{bare}:{default}"}
+def plain(origin: str) -> str:
+    """An origin in one spelling: in small letters, without the port that its scheme implies."""
+    scheme, _, place = origin.lower().partition("://")
+    return f"{scheme}://{place.removesuffix(':443' if scheme == 'https' else ':80')}"
+
+
+async def chunks(receive: Receive) -> AsyncGenerator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise MalformedRequestError("The client left before the body was complete.")
+        yield message["body"]
+        more = message["more_body"]
 
 
 def opens_session(body: bytes) -> bool:

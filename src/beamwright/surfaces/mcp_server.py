@@ -8,15 +8,24 @@ from importlib.resources import files
 from typing import Any, cast
 
 import msgspec
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListToolsResult,
     PaginatedRequestParams,
     ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    TextContent,
+    TextResourceContents,
+    Tool,
+    ToolAnnotations,
 )
 
 from beamwright import __version__
@@ -47,24 +56,26 @@ KEY_META = "beamwright/idempotency-key"
 REPLAYED_META = "beamwright/replayed"
 VERSION_META = "beamwright/if-match"
 
+MOST_LISTINGS = 100
+
 GUIDE = "beamwright://guide"
 OPERATIONS = "beamwright://operations"
 MARKDOWN = "text/markdown"
 DOCUMENTS = [
-    {
-        "uri": GUIDE,
-        "name": "guide",
-        "title": "How to work with Beamwright",
-        "description": "Receipts, consistency, idempotency and refusals; read this first.",
-        "mimeType": MARKDOWN,
-    },
-    {
-        "uri": OPERATIONS,
-        "name": "operations",
-        "title": "Operations you may call",
-        "description": "Every tool that you may call, by context.",
-        "mimeType": MARKDOWN,
-    },
+    Resource(
+        uri=GUIDE,
+        name="guide",
+        title="How to work with Beamwright",
+        description="Receipts, consistency, idempotency and refusals; read this first.",
+        mime_type=MARKDOWN,
+    ),
+    Resource(
+        uri=OPERATIONS,
+        name="operations",
+        title="Operations you may call",
+        description="Every tool that you may call, by context.",
+        mime_type=MARKDOWN,
+    ),
 ]
 INSTRUCTIONS = (
     "Beamwright records and controls the operations of an experiment facility: what equipment exists, what was"
@@ -92,6 +103,7 @@ class Tools:
         self._service = service
         self._operations = service.registry.operations
         self._tools = {name: tool(operation) for name, operation in self._operations.items()}
+        self._listings: dict[tuple[str, tuple[str, ...]], HandlerResult] = {}
         self._guide = (files("beamwright.surfaces") / "assets" / "guide.md").read_text()
 
     def server(self) -> Server[Any]:
@@ -101,18 +113,30 @@ class Tools:
             version=__version__,
             instructions=INSTRUCTIONS,
             get_tool_input_schema=self._input_schema,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            on_list_resources=self._documents,
+            on_read_resource=self._document,
         )
-        server.add_request_handler("tools/list", PaginatedRequestParams, self._list)
-        server.add_request_handler("tools/call", CallToolRequestParams, self._call)
-        server.add_request_handler("resources/list", PaginatedRequestParams, self._documents)
-        server.add_request_handler("resources/read", ReadResourceRequestParams, self._document)
+        server.middleware.append(self._listed_before)
         return server
 
-    def _input_schema(self, name: str) -> Json | None:
-        return self._tools[name]["inputSchema"] if name in self._tools else None
+    async def _listed_before(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """A listing that the SDK has once checked and shaped is given again: that takes most of its time."""
+        if ctx.method != "tools/list":
+            return await call_next(ctx)
+        key = (ctx.protocol_version, tuple(each.name for each in self._open_to(arrived(ctx))))
+        if key not in self._listings:
+            if len(self._listings) >= MOST_LISTINGS:
+                self._listings.clear()
+            self._listings[key] = await call_next(ctx)
+        return self._listings[key]
 
-    async def _list(self, context: Context, params: PaginatedRequestParams) -> Json:
-        return {"tools": [self._tools[operation.name] for operation in self._open_to(arrived(context))]}
+    def _input_schema(self, name: str) -> Json | None:
+        return self._tools[name].input_schema if name in self._tools else None
+
+    async def _list(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[self._tools[each.name] for each in self._open_to(arrived(context))])
 
     def _open_to(self, arrived: Arrived) -> Iterable[Operation]:
         """What the caller may call; control of the surface can be taken at any time, so it does not count."""
@@ -125,7 +149,7 @@ class Tools:
                 if result.allowed or result.reason is AuthzReason.CONTROL_NOT_HELD:
                     yield operation
 
-    async def _call(self, context: Context, params: CallToolRequestParams) -> Json:
+    async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         call = arrived(context).call
         try:
             outcome = await self._outcome(params, under_conditions(call, params.meta or {}))
@@ -147,18 +171,20 @@ class Tools:
             raise nested_too_deep() from None
         return await self._service.call(request, call)
 
-    async def _documents(self, context: Context, params: PaginatedRequestParams) -> Json:
-        return {"resources": DOCUMENTS}
+    async def _documents(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(resources=DOCUMENTS)
 
-    async def _document(self, context: Context, params: ReadResourceRequestParams) -> Json:
-        match str(params.uri):
-            case "beamwright://guide":
-                text = self._guide
-            case "beamwright://operations":
-                text = listed(self._open_to(arrived(context)))
-            case uri:
-                raise MCPError(code=INVALID_PARAMS, message="Unknown resource", data={"uri": uri})
-        return {"contents": [{"uri": str(params.uri), "mimeType": MARKDOWN, "text": text}]}
+    async def _document(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        if params.uri == GUIDE:
+            text = self._guide
+        elif params.uri == OPERATIONS:
+            text = listed(self._open_to(arrived(context)))
+        else:
+            raise MCPError(code=INVALID_PARAMS, message="Unknown resource", data={"uri": params.uri})
+        content = TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=text)
+        return ReadResourceResult(contents=[content])
 
 
 def session_manager(service: Service, settings: Settings) -> StreamableHTTPSessionManager:
@@ -189,7 +215,7 @@ def under_conditions(call: Call, meta: Mapping[str, Any]) -> Call:
     return replace(call, idempotency_key=idempotency_key(key), expected_version=expected)
 
 
-def rendered(outcome: Outcome, correlation: str) -> Json:
+def rendered(outcome: Outcome, correlation: str) -> CallToolResult:
     """The same JSON as on REST, once for programs and once as text; a refusal's text is its reason."""
     text = encode(outcome.body).decode()
     body: Json = msgspec.json.decode(text)
@@ -199,27 +225,24 @@ def rendered(outcome: Outcome, correlation: str) -> Json:
     meta: Json = {CORRELATION_META: correlation}
     if outcome.replayed:
         meta[REPLAYED_META] = True
-    return {
-        "content": [{"type": "text", "text": text}],
-        "structuredContent": body,
-        "isError": refused,
-        "_meta": meta,
-    }
+    content = TextContent(text=text)
+    return CallToolResult(content=[content], structured_content=body, is_error=refused, _meta=meta)
 
 
-def tool(operation: Operation) -> Json:
-    return {
-        "name": operation.name,
-        "description": operation.summary,
-        "inputSchema": standalone(operation.request),
-        "outputSchema": standalone(operation.response),
-        "annotations": {
-            "readOnlyHint": operation.reads,
-            "destructiveHint": not operation.reads and operation.name.partition("_")[0] in DESTRUCTIVE,
-            "idempotentHint": False,
-            "openWorldHint": False,
-        },
-    }
+def tool(operation: Operation) -> Tool:
+    ends = operation.name.partition("_")[0] in DESTRUCTIVE
+    return Tool(
+        name=operation.name,
+        description=operation.summary,
+        input_schema=standalone(operation.request),
+        output_schema=standalone(operation.response),
+        annotations=ToolAnnotations(
+            read_only_hint=operation.reads,
+            destructive_hint=ends and not operation.reads,
+            idempotent_hint=False,
+            open_world_hint=False,
+        ),
+    )
 
 
 def standalone(shape: Any) -> Json:

@@ -96,13 +96,6 @@ def refused(reason: str = "") -> Generator[None]:
     assert reason in caught.value.reason
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the other tasks go on until the condition holds, for five seconds at most."""
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 class Provider:
     """Serves `/keys` and `/introspect` until stopped; counts what it is asked."""
 
@@ -115,6 +108,7 @@ class Provider:
         self.status = 200
         self.body: bytes | None = None
         self.headers = ""
+        self._arrived = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
         self.port = 0
@@ -140,6 +134,13 @@ class Provider:
                 writer.transport.abort()
             await self._server.wait_closed()
             self._server = None
+
+    async def asked(self, times: int) -> None:
+        """Returns when that many requests have arrived, answered or not."""
+        async with asyncio.timeout(5):
+            while len(self.requests) < times:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     @property
     def keys_url(self) -> str:
@@ -167,6 +168,7 @@ class Provider:
         form = (await reader.readexactly(int(headers.get("content-length", "0")))).decode()
         path = head[0].split(" ")[1]
         self.requests.append(path)
+        self._arrived.set()
         await self.open.wait()
         status, body = self.status, self.body
         if body is None and path == "/keys":

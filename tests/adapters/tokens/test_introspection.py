@@ -21,7 +21,6 @@ from tests.adapters.tokens.provider import (
     against_provider,
     claims,
     refused,
-    until,
 )
 
 
@@ -162,7 +161,7 @@ def test_a_token_that_expires_while_the_provider_thinks_is_refused() -> None:
         scene.know("short", exp=NOW.timestamp() + 3)
         scene.provider.open.clear()
         call = asyncio.create_task(scene.verify("short"))
-        await until(lambda: scene.questions == 1)
+        await scene.provider.asked(1)
         scene.clock.advance(seconds=3)
         scene.provider.open.set()
         with refused("expired"):
@@ -175,7 +174,7 @@ def test_the_time_to_answer_counts_as_remembered() -> None:
     async def scenario(scene: Scene) -> None:
         scene.provider.open.clear()
         call = asyncio.create_task(scene.verify())
-        await until(lambda: scene.questions == 1)
+        await scene.provider.asked(1)
         scene.clock.advance(seconds=4)
         scene.provider.open.set()
         await call
@@ -214,7 +213,7 @@ def test_callers_at_once_share_one_question() -> None:
         scene.know("other")
         scene.provider.open.clear()
         calls = [asyncio.create_task(scene.verify(token)) for token in ["good", "other"] * 25]
-        await until(lambda: scene.questions == 2)
+        await scene.provider.asked(2)
         scene.provider.open.set()
         assert len(await asyncio.gather(*calls)) == 50
         assert scene.questions == 2
@@ -237,7 +236,7 @@ def test_a_caller_that_goes_away_does_not_spoil_the_question() -> None:
         scene.provider.open.clear()
         first = asyncio.create_task(scene.verify())
         second = asyncio.create_task(scene.verify())
-        await until(lambda: scene.questions == 1)
+        await scene.provider.asked(1)
         first.cancel()
         scene.provider.open.set()
         assert (await second).subject == "ada"

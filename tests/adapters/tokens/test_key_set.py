@@ -22,7 +22,6 @@ from tests.adapters.tokens.provider import (
     claims,
     key_set,
     refused,
-    until,
 )
 
 TOKEN = ED_KEY.sign(claims(exp=NOW.timestamp() + 86400))
@@ -82,7 +81,7 @@ def test_callers_at_once_share_one_fetch() -> None:
     async def scenario(scene: Scene) -> None:
         scene.provider.open.clear()
         calls = [asyncio.create_task(scene.verify()) for _ in range(50)]
-        await until(lambda: scene.fetches > 0)
+        await scene.provider.asked(1)
         scene.provider.open.set()
         assert len(await asyncio.gather(*calls)) == 50
         assert scene.fetches == 1
@@ -94,7 +93,7 @@ def test_a_caller_that_goes_away_does_not_spoil_the_fetch() -> None:
     async def scenario(scene: Scene) -> None:
         scene.provider.open.clear()
         first = asyncio.create_task(scene.verify())
-        await until(lambda: scene.fetches == 1)
+        await scene.provider.asked(1)
         second = asyncio.create_task(scene.verify())
         await asyncio.sleep(0)
         first.cancel()

@@ -59,7 +59,10 @@ def test_the_claimed_issuer_chooses_the_verifier() -> None:
     assert chosen(ED_KEY.sign(claims(iss=OPAQUE_ISSUER))) == OPAQUE_ISSUER
 
 
-@pytest.mark.parametrize("token", ["opaque", "a.b.c", "v2.local.AAAA", "a.b.c.d.e", "W10.e30.AAAA", "YQ=="])
+@pytest.mark.parametrize(
+    "token",
+    ["opaque", "a.b.c", "v2.local.AAAA", "a.b.c.d.e", "e30.e30", "e30.a.b.c.d", "W10.e30.AAAA", "YQ=="],
+)
 def test_a_token_of_another_form_goes_to_introspection(token: str) -> None:
     assert chosen(token) == OPAQUE_ISSUER
     with refused("opaque"):

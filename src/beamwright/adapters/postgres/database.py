@@ -46,7 +46,11 @@ class Database:
         pool = await _pool(dsn, size, {})
         private = await _pool(dsn, 2, {"beamwright.profiles": "open"})
         database = cls(pool, private)
-        await database._check_durability()
+        try:
+            await database._check_durability()
+        except BaseException:
+            await database.close()
+            raise
         return database
 
     async def close(self) -> None:

@@ -51,8 +51,10 @@ export class Schemas {
 
   #plainType(given) {
     const { schema, name } = this.resolve(given);
-    if (schema.type === "array") return `${schema.uniqueItems ? "set" : "list"} of ${this.typeText(schema.items)}`;
-    if (schema.type === "object" && mapped(schema)) return `map of ${this.typeText(schema.additionalProperties)}`;
+    if (schema.type === "array")
+      return `${schema.uniqueItems ? "set" : "list"} of ${this.typeText(schema.items)}`;
+    if (schema.type === "object" && mapped(schema))
+      return `map of ${this.typeText(schema.additionalProperties)}`;
     if (name !== null) return schema.title ?? name;
     if (schema.enum !== undefined) return typeof schema.enum[0];
     if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -62,7 +64,10 @@ export class Schemas {
   /** Bounds, patterns, defaults and units: each a phrase, code in backticks. */
   limits(schema) {
     const outer = this.resolve(schema).schema;
-    const phrases = this.choices(schema).options.flatMap((option) => bounds(this.#innermost(option)));
+    const phrases = this.choices(schema).options.flatMap((option) => [
+      ...bounds(this.resolve(option).schema),
+      ...bounds(this.#innermost(option)),
+    ]);
     if (telling(outer.default)) phrases.push(`default \`${JSON.stringify(outer.default)}\``);
     return [...new Set(phrases)];
   }
@@ -83,7 +88,8 @@ export class Schemas {
   #innermost(given) {
     let { schema } = this.resolve(given);
     for (let depth = 0; depth < DEEPEST; depth += 1) {
-      const inside = schema.type === "array" ? schema.items : mapped(schema) ? schema.additionalProperties : null;
+      const inside =
+        schema.type === "array" ? schema.items : mapped(schema) ? schema.additionalProperties : null;
       if (!inside) break;
       ({ schema } = this.resolve(this.choices(inside).options[0] ?? {}));
     }
@@ -92,7 +98,9 @@ export class Schemas {
 
   /** The objects inside a value whose fields can be unfolded, each with its name. */
   objects(schema) {
-    return this.choices(schema).options.map((option) => this.#innermost(option)).filter(hasFields);
+    return this.choices(schema)
+      .options.map((option) => this.#innermost(option))
+      .filter(hasFields);
   }
 
   /** The fields of an object, the required ones first and in the order in which they were declared. */
@@ -112,17 +120,19 @@ export class Schemas {
   }
 
   #example(given, name, wish, around) {
-    const { schema } = this.resolve(this.choices(given).options[0] ?? { type: "null" });
+    const { schema, name: known } = this.resolve(this.choices(given).options[0] ?? { type: "null" });
+    const inside = [...around, known];
     if (schema.const !== undefined) return schema.const;
-    if (schema.enum !== undefined) return schema.enum.includes(schema.default) ? schema.default : schema.enum[0];
+    if (schema.enum !== undefined)
+      return schema.enum.includes(schema.default) ? schema.default : schema.enum[0];
     if (scalar(schema.default)) return schema.default;
     switch ([schema.type].flat()[0]) {
       case "object":
-        return this.#exampleObject(schema, wish, around);
+        return around.length > DEEPEST ? {} : this.#exampleObject(schema, wish, inside);
       case "array":
-        return around.includes(schema.items) || around.length > DEEPEST
+        return this.#repeats(schema.items, inside)
           ? []
-          : [this.#example(schema.items ?? {}, singular(name), wish, [...around, schema.items])];
+          : [this.#example(schema.items, singular(name), wish, inside)];
       case "integer":
       case "number":
         return exampleNumber(schema);
@@ -135,15 +145,24 @@ export class Schemas {
     }
   }
 
-  #exampleObject(schema, wish, around) {
-    if (around.includes(schema) || around.length > DEEPEST) return {};
-    const inside = [...around, schema];
-    const wanted = this.fields(schema).filter((field) => wish.every || field.required);
-    const entries = wanted.map((field) => [field.name, this.#example(field.schema, field.name, wish, inside)]);
+  #exampleObject(schema, wish, inside) {
+    const wanted = this.fields(schema).filter(
+      (field) => field.required || (wish.every && !this.#repeats(field.schema, inside)),
+    );
+    const entries = wanted.map((field) => [
+      field.name,
+      this.#example(field.schema, field.name, wish, inside),
+    ]);
     if (mapped(schema) && wish.every) {
       entries.push(["key", this.#example(schema.additionalProperties, "", wish, inside)]);
     }
     return Object.fromEntries(entries);
+  }
+
+  /** Whether an example of `schema` would show again what it is already inside of. */
+  #repeats(schema, inside) {
+    const { name } = this.resolve(this.choices(schema ?? {}).options[0]);
+    return inside.length > DEEPEST || (name !== null && inside.includes(name));
   }
 }
 
@@ -160,13 +179,9 @@ function hasFields(schema) {
   return Object.keys(schema.properties ?? {}).length > 0;
 }
 
-/** Absence, and the emptiness that absence means, need no words. */
+/** Whether a default says more than that nothing is there. */
 function telling(value) {
-  return scalar(value) || (typeof value === "object" && value !== null && JSON.stringify(value).match(/\w/) !== null && !allEmpty(value));
-}
-
-function allEmpty(value) {
-  return Object.values(value).every((one) => typeof one === "object" && (one === null || allEmpty(one)));
+  return scalar(value) || Object.values(value ?? {}).some(telling);
 }
 
 function scalar(value) {
@@ -227,7 +242,19 @@ function exampleTime(name, now) {
 function exampleWord({ pattern, minLength = 0, maxLength = Infinity }, name) {
   const words = name.replaceAll("_", " ").trim() || "text";
   const prefix = /^\^((?:[\w/:@ -]|\\[^\w])*)/.exec(pattern ?? "")?.[1].replaceAll("\\", "") ?? "";
-  const guesses = [`Example ${words}`, "example", "Example", "EXAMPLE", "example-1", "E1", "1", "1.0", "example.org", `${prefix}example.org`, `${prefix}1`];
+  const guesses = [
+    `Example ${words}`,
+    "example",
+    "Example",
+    "EXAMPLE",
+    "example-1",
+    "E1",
+    "1",
+    "1.0",
+    "example.org",
+    `${prefix}example.org`,
+    `${prefix}1`,
+  ];
   const fits = (guess) => guess.length >= minLength && guess.length <= maxLength && matches(pattern, guess);
   return guesses.find(fits) ?? `Example ${words}`.slice(0, maxLength);
 }

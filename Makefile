@@ -1,0 +1,55 @@
+# Everything sets itself up: no virtual environment, server or account is needed first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= data
+HOST ?= 127.0.0.1
+PORT ?= 8000
+WORKERS ?= 2
+
+.PHONY: setup serve test check format lock reference bench clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "Beamwright needs Python 3.12 or later; set PYTHON=/path/to/python3")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "beamwright.pth").write_text(str(pathlib.Path("src").resolve()) + "\n")'
+	@printf '#!/bin/sh\nexec "%s" -m beamwright "$$@"\n' "$(abspath $(BIN)/python)" > $(BIN)/beamwright && chmod +x $(BIN)/beamwright
+	@touch $@
+
+$(VENV)/.development: requirements-dev.lock $(VENV)/.runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(VENV)/.development  ## Install everything into .venv
+
+serve: $(VENV)/.runtime  ## Serve on http://127.0.0.1:8000 with the embedded database
+	$(BIN)/beamwright serve --data $(DATA) --host $(HOST) --port $(PORT)
+
+test: $(VENV)/.development  ## Run all tests against the embedded database
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+check: $(VENV)/.development  ## Format, lint, types and import rules
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.development  ## Format and mend what can be mended
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+reference: $(VENV)/.development  ## Write docs/reference from the registry
+	$(BIN)/python -m beamwright reference docs/reference
+
+bench: $(VENV)/.development  ## Measure, both sides in one run
+	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.development  ## Pin what pyproject.toml asks for; names no host
+	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group dev -o requirements-dev.lock
+
+clean:  ## Remove the virtual environment
+	rm -rf $(VENV)

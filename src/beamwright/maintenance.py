@@ -1,0 +1,122 @@
+"""Composition for commands that work on the database itself: read models and verification."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import cache
+from typing import NamedTuple
+
+import uuid_utils.compat
+
+import beamwright.contexts
+from beamwright.adapters.postgres.attached import check_schema
+from beamwright.adapters.postgres.backlog import PostgresBacklogs
+from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
+from beamwright.adapters.postgres.database import Database
+from beamwright.adapters.postgres.store import PostgresEventStore
+from beamwright.adapters.postgres.verifying import PostgresRecords
+from beamwright.kernel.registry import Registry, discover
+from beamwright.kernel.seams import Bookmark
+from beamwright.kernel.store import Mark
+from beamwright.runtime.health import Backlog
+from beamwright.runtime.projector import LEASE, LEASE_SECONDS, Projector
+from beamwright.runtime.readers import Readers
+from beamwright.runtime.verification import Report, verify
+
+POLL = 0.1
+
+
+class RebuildFailedError(RuntimeError):
+    """The new generation of a list cannot be built."""
+
+
+class Built(NamedTuple):
+    """How far the new generation of a list has come in the log."""
+
+    name: str
+    mark: Mark
+    newest: Mark
+    serving: bool
+
+
+type Progress = Callable[[Built], None]
+
+
+@cache
+def registry() -> Registry:
+    return discover(beamwright.contexts)
+
+
+class ReadModels:
+    """The lists of one database, whether or not a service feeds them."""
+
+    def __init__(self, database: Database) -> None:
+        self._store = PostgresEventStore(database)
+        self._bookmarks = PostgresBookmarks(database, list(registry().aggregates.values()))
+        self._leases = PostgresLeases(database)
+        self._backlogs = PostgresBacklogs(database)
+        self._holder = uuid_utils.compat.uuid7()
+        self._projector = Projector(
+            self._store,
+            self._bookmarks,
+            self._leases,
+            Readers(self._store.horizon),
+            lambda: datetime.now(UTC),
+            self._holder,
+            _nobody_reads_here,
+        )
+
+    async def standing(self) -> tuple[Sequence[Bookmark], Backlog]:
+        return await self._bookmarks.all(), await self._backlogs.backlog()
+
+    async def rebuild(self, names: Sequence[str], progress: Progress) -> None:
+        """Start new generations and return when they serve; the holder of the projector's lease builds them."""
+        wanted = [(name, await self._bookmarks.rebuild(name)) for name in names]
+        try:
+            while not await self._serving(wanted, progress):
+                if await self._leases.take(LEASE, self._holder, LEASE_SECONDS):
+                    await self._work(wanted, progress)
+                await asyncio.sleep(POLL)
+        finally:
+            await self._leases.release(LEASE, self._holder)
+
+    async def _work(self, wanted: Sequence[tuple[str, str]], progress: Progress) -> None:
+        """Be the projector for as long as the lease is safely ours."""
+        await self._projector.prepare()
+        until = asyncio.get_running_loop().time() + LEASE_SECONDS / 3
+        while asyncio.get_running_loop().time() < until and await self._projector.catch_up():
+            await self._serving(wanted, progress)
+
+    async def _serving(self, wanted: Sequence[tuple[str, str]], progress: Progress) -> bool:
+        """Whether all serve, or are gone because a later generation serves already."""
+        newest = await self._store.horizon()
+        known = {(each.name, each.version): each for each in await self._bookmarks.all()}
+        for key in wanted:
+            bookmark = known.get(key)
+            if bookmark is not None and bookmark.last_error is not None:
+                raise RebuildFailedError(f"The new list of {key[0]} cannot be built: {bookmark.last_error}")
+            done = bookmark is None or bookmark.serving
+            progress(Built(key[0], newest if bookmark is None else bookmark.mark, newest, done))
+        return all(key not in known or known[key].serving for key in wanted)
+
+
+async def _nobody_reads_here() -> None:
+    """A command answers no reads, so a swap concerns nobody in this process."""
+
+
+@asynccontextmanager
+async def read_models(dsn: str) -> AsyncGenerator[ReadModels]:
+    await check_schema(dsn)
+    database = await Database.open(dsn, size=2)
+    try:
+        yield ReadModels(database)
+    finally:
+        await database.close()
+
+
+async def verify_database(dsn: str, progress: Callable[[int, int], None]) -> Report:
+    """Verify the whole database; `progress` is told how many events of how many are done."""
+    await check_schema(dsn)
+    async with PostgresRecords.open(dsn) as records:
+        return await verify(records, registry(), progress)

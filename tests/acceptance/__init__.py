@@ -1,0 +1,1 @@
+"""The catalogue's acceptance examples, against the real running service."""

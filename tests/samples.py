@@ -1,0 +1,50 @@
+"""Minimal well-shaped values of any declared type, for tests that are generated from the registry."""
+
+from enum import EnumMeta
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import inspect
+
+from beamwright.kernel.operation import Operation
+
+
+def sample(type: Any) -> Any:
+    """Some JSON value of this type."""
+    return _sample(inspect.type_info(type))
+
+
+def _sample(info: inspect.Type) -> Any:
+    match info:
+        case inspect.Metadata(type=inner) | inspect.CustomType(cls=inner):
+            return _sample(inner) if isinstance(inner, inspect.Type) else None
+        case inspect.UUIDType():
+            return str(uuid4())
+        case inspect.StrType():
+            return "x" * max(info.min_length or 1, 1)
+        case inspect.IntType():
+            return info.ge if info.ge is not None else 1
+        case inspect.BoolType():
+            return True
+        case inspect.DateTimeType():
+            return "2026-01-01T00:00:00Z"
+        case inspect.EnumType(cls=cls):
+            assert isinstance(cls, EnumMeta)
+            return next(iter(cls)).value
+        case inspect.LiteralType(values=values):
+            return values[0]
+        case inspect.UnionType(types=types):
+            return _sample(next(t for t in types if not isinstance(t, inspect.NoneType)))
+        case inspect.DictType():
+            return {}
+        case inspect.StructType(fields=fields):
+            return {field.encode_name: _sample(field.type) for field in fields if field.required}
+        case _:
+            return []
+
+
+def minimal(operation: Operation) -> dict[str, Any]:
+    """The required fields of a request, as JSON."""
+    fields = msgspec.structs.fields(operation.request)
+    return {field.encode_name: sample(field.type) for field in fields if field.required}

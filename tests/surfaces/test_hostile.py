@@ -1,0 +1,34 @@
+"""Whatever is sent to any operation, the answer is one that the description names, and never a failure."""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import CHECKS
+
+from beamwright.app import registry
+from beamwright.surfaces.openapi import openapi
+from tests.live import LiveServer
+
+schema = schemathesis.openapi.from_dict(openapi(registry()))
+WANTED = CHECKS.get_by_names(["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance"])
+
+
+@pytest.fixture(scope="module")
+def address(server: LiveServer) -> Iterator[tuple[str, dict[str, str]]]:
+    yield server.url, {"Authorization": f"Bearer {server.token()}"}
+
+
+@schema.parametrize()
+@settings(
+    max_examples=15,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_operation_withstands_generated_input(case: schemathesis.Case, address: tuple[str, dict[str, str]]) -> None:
+    url, headers = address
+    response = case.call(base_url=url, headers=headers, timeout=20)
+    case.validate_response(response, checks=WANTED)
