@@ -1,6 +1,7 @@
 """A light load generator: keep-alive connections on raw sockets, so that the client costs little of the machine."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -81,3 +82,9 @@ async def send(port: int, clients: int, make: Callable[[], Iterator[bytes]]) -> 
     took = time.perf_counter() - began
     times.sort()
     return Sent(len(times) / took, times[len(times) // 2], times[int(len(times) * 0.99)], statuses)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

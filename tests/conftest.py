@@ -1,11 +1,13 @@
 """Fixtures: one PostgreSQL per test process, one served installation per test module."""
 
+import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 
 from tests.live import Cluster, LiveServer, serving
 
@@ -34,3 +36,9 @@ def server(cluster: Cluster) -> Iterator[LiveServer]:
 def admin(server: LiveServer) -> Iterator[httpx.Client]:
     with server.client() as client:
         yield client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet() -> None:
+    """Log lines below critical would drown what a failing test prints."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -1,21 +1,24 @@
 """Composition for commands that work on the database itself: read models and verification."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
 
+import asyncpg
 import uuid_utils.compat
 
 import beamwright.contexts
-from beamwright.adapters.postgres.attached import check_schema
+from beamwright.adapters.postgres.attached import SchemaError, attached, check_schema
 from beamwright.adapters.postgres.backlog import PostgresBacklogs
 from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
-from beamwright.adapters.postgres.database import Database
+from beamwright.adapters.postgres.database import Database, UnsafeDatabaseError
+from beamwright.adapters.postgres.embedded import EmbeddedPostgresError
 from beamwright.adapters.postgres.store import PostgresEventStore
-from beamwright.adapters.postgres.verifying import PostgresRecords
+from beamwright.adapters.postgres.verifying import ListReplacedError, PostgresRecords
+from beamwright.kernel.errors import UnavailableError
 from beamwright.kernel.registry import Registry, discover
 from beamwright.kernel.seams import Bookmark
 from beamwright.kernel.store import Mark
@@ -23,8 +26,13 @@ from beamwright.runtime.health import Backlog
 from beamwright.runtime.projector import LEASE, LEASE_SECONDS, Projector
 from beamwright.runtime.readers import Readers
 from beamwright.runtime.verification import Report, verify
+from beamwright.settings import Settings
 
 POLL = 0.1
+
+
+class NotPossibleError(RuntimeError):
+    """What keeps the database from being used, in a sentence for the operator."""
 
 
 class RebuildFailedError(RuntimeError):
@@ -46,6 +54,26 @@ type Progress = Callable[[Built], None]
 @cache
 def registry() -> Registry:
     return discover(beamwright.contexts)
+
+
+@contextmanager
+def in_sentences() -> Generator[None]:
+    """Whatever can be wrong with a database is one error with one sentence."""
+    try:
+        yield
+    except (EmbeddedPostgresError, SchemaError, UnsafeDatabaseError, UnavailableError) as error:
+        raise NotPossibleError(str(error)) from error
+    except ListReplacedError as error:
+        raise NotPossibleError(f"{error} Verify again.") from error
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise NotPossibleError(f"The database cannot be used: {error or type(error).__name__}.") from error
+
+
+@contextmanager
+def database(settings: Settings) -> Generator[str]:
+    """The DSN of the installation's database, which runs at least as long as the context."""
+    with in_sentences(), attached(settings.data, settings.database_url) as dsn:
+        yield dsn
 
 
 class ReadModels:

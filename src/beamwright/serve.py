@@ -6,7 +6,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import structlog
 import uvicorn
 
@@ -27,12 +29,16 @@ def configure_logging(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.JSONRenderer(serializer=_line),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
+
+
+def _line(fields: Any, **_: Any) -> bytes:
+    return msgspec.json.encode(fields, enc_hook=str)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -65,7 +65,9 @@ def link(person: Person, actor_id: str, subject: str) -> httpx.Response:
 
 def test_registering_keeps_the_name_out_of_the_event(stage: Stage) -> None:
     ada = done(stage.admin.post("/actors", name="Ada Wachholder", kind="human"))["actor_id"]
-    [event] = stage.rows("SELECT event_type, payload::jsonb ->> 'kind', e::text FROM events e WHERE stream_id = $1", ada)
+    [event] = stage.rows(
+        "SELECT event_type, payload::jsonb ->> 'kind', e::text FROM events e WHERE stream_id = $1", ada
+    )
     assert list(event[:2]) == ["ActorRegistered", "human"] and "Ada" not in event[2]
     assert stage.rows("SELECT name FROM actor_profile WHERE actor_id = $1", ada)[0][0] == "Ada Wachholder"
 
@@ -291,9 +293,7 @@ def test_bad_registrations_are_refused(
     assert refusal(stage.admin.client.post("/actors", json=body)) == answer
 
 
-def test_personal_data_is_in_the_profile_store_and_nowhere_else(
-    stage: Stage, log_output: StringIO
-) -> None:
+def test_personal_data_is_in_the_profile_store_and_nowhere_else(stage: Stage, log_output: StringIO) -> None:
     mark = f"q{uuid4().hex}"
     key = iter(f"{uuid4().hex}" for _ in range(100))
 

@@ -36,7 +36,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def event(id: UUID, version: int, kind: str = "ZoneDefined", type: str = "Zone") -> NewEvent:
-    payload = f'{{"occurred_at":"2026-01-01T00:00:00Z","zone_id":"{id}","name":"n{version}","description":null}}'
+    payload = (
+        f'{{"occurred_at":"2026-01-01T00:00:00Z","zone_id":"{id}","name":"n{version}","description":null}}'
+    )
     return NewEvent(new_id(), type, id, version, kind, 1, payload, NOW)
 
 
@@ -140,7 +142,9 @@ def test_several_streams_are_written_together_or_not_at_all(prove: Callable[[Che
         with pytest.raises(LostRaceError):
             await store.append(both)
         assert await store.read([("Zone", one)]) == {}
-        await store.append(Append(ENVELOPE, [event(one, 1), event(two, 2)], {("Zone", one): 0, ("Zone", two): 1}))
+        await store.append(
+            Append(ENVELOPE, [event(one, 1), event(two, 2)], {("Zone", one): 0, ("Zone", two): 1})
+        )
         assert len(await store.read([("Zone", one), ("Zone", two)])) == 2
 
     prove(check)
@@ -237,7 +241,8 @@ def test_concurrent_claims_of_one_key_have_one_winner(prove: Callable[[Check], N
         key = uuid4().hex
         ids = [new_id() for _ in range(30)]
         results = await asyncio.gather(
-            *(store.append(write(id, claimed=[(claim(key), ("Zone", id))])) for id in ids), return_exceptions=True
+            *(store.append(write(id, claimed=[(claim(key), ("Zone", id))])) for id in ids),
+            return_exceptions=True,
         )
         winners = [id for id, result in zip(ids, results, strict=True) if isinstance(result, Mark)]
         assert len(winners) == 1

@@ -149,7 +149,10 @@ type StrayEvent = ThingStray
 
 def things(**more: Any) -> Aggregate[Thing, Any]:
     return Aggregate(
-        "Thing", missing=ThingNotFoundError, belongs=lambda t: Belonging.nowhere, **{"events": ThingEvent, "evolve": thing} | more
+        "Thing",
+        missing=ThingNotFoundError,
+        belongs=lambda t: Belonging.nowhere,
+        **{"events": ThingEvent, "evolve": thing} | more,
     )
 
 
@@ -211,5 +214,3 @@ def test_canonical_json_sorts_sets_and_keys() -> None:
     value = Mixed(ids=frozenset("cab"), by_id={UUID(int=2): 2, UUID(int=1): 1})
     assert msgspec.json.decode(encode(value), type=Mixed) == value
     assert encode(value).index(str(UUID(int=1)).encode()) < encode(value).index(str(UUID(int=2)).encode())
-
-

@@ -16,7 +16,9 @@ from tests.samples import minimal
 
 OPERATIONS = list(registry().operations.values())
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: op.name)
-each_command = pytest.mark.parametrize("operation", [op for op in OPERATIONS if not op.reads], ids=lambda op: op.name)
+each_command = pytest.mark.parametrize(
+    "operation", [op for op in OPERATIONS if not op.reads], ids=lambda op: op.name
+)
 
 
 def send(client: httpx.Client, operation: Operation, extra: dict[str, Any] | None = None) -> httpx.Response:
@@ -65,7 +67,9 @@ def test_an_unknown_target_is_404_with_its_own_class(admin: httpx.Client, operat
         assert got.status_code < 500
         return
     if got.status_code == 400:
-        assert got.json()["code"].startswith("Invalid"), "a value may be refused before the object is looked up"
+        assert got.json()["code"].startswith("Invalid"), (
+            "a value may be refused before the object is looked up"
+        )
         return
     assert (got.status_code, got.json()["code"]) == (404, f"{operation.target}NotFoundError")
 
@@ -100,5 +104,3 @@ def test_description_lists_every_operation(admin: httpx.Client) -> None:
     paths = admin.get("/docs/openapi.json").json()["paths"]
     described = {method["operationId"] for methods in paths.values() for method in methods.values()}
     assert described == {op.name for op in OPERATIONS}
-
-

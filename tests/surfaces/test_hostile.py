@@ -12,7 +12,14 @@ from beamwright.surfaces.openapi import openapi
 from tests.live import LiveServer
 
 schema = schemathesis.openapi.from_dict(openapi(registry()))
-WANTED = CHECKS.get_by_names(["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance"])
+WANTED = CHECKS.get_by_names(
+    [
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +35,9 @@ def address(server: LiveServer) -> Iterator[tuple[str, dict[str, str]]]:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_every_operation_withstands_generated_input(case: schemathesis.Case, address: tuple[str, dict[str, str]]) -> None:
+def test_every_operation_withstands_generated_input(
+    case: schemathesis.Case, address: tuple[str, dict[str, str]]
+) -> None:
     url, headers = address
     response = case.call(base_url=url, headers=headers, timeout=20)
     case.validate_response(response, checks=WANTED)

@@ -198,7 +198,11 @@ def test_pages_follow_one_another_without_gap_or_repeat(admin: httpx.Client) -> 
     made = [zone(admin).json() for _ in range(7)]
     wanted, got, cursor = [each["zone_id"] for each in reversed(made)], [], None
     for _ in range(4):
-        parameters = {"limit": 2, "consistent_with": made[-1]["as_of"], **({"cursor": cursor} if cursor else {})}
+        parameters = {
+            "limit": 2,
+            "consistent_with": made[-1]["as_of"],
+            **({"cursor": cursor} if cursor else {}),
+        }
         page = admin.get("/zones", params=parameters).json()
         got += [item["id"] for item in page["items"]]
         cursor = page["next_cursor"]

@@ -34,7 +34,8 @@ from .authority import AuthorityKeeper
 from .call import Call
 
 LOGIN_KEPT = timedelta(seconds=60)
-MOST_LOGINS = 10_000
+TOKEN_KEPT = timedelta(seconds=30)
+MOST_KEPT = 10_000
 
 log = structlog.get_logger("beamwright.arrival")
 
@@ -65,6 +66,7 @@ class Arrival:
         self._now = now
         self._laptop = laptop
         self._logins: dict[tuple[str, str], tuple[UUID, datetime]] = {}
+        self._tokens: dict[str, tuple[VerifiedToken, datetime]] = {}
         authority.listen(self._forget_logins)
 
     async def call(
@@ -96,8 +98,11 @@ class Arrival:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise RefusedTokenError("The Authorization header must be `Bearer <token>`.")
+        known = self._tokens.get(token)
+        if known is not None and self._now() < known[1]:
+            return known[0]
         try:
-            return await self._verifier.verify(token.strip())
+            return self._keep(token, await self._verifier.verify(token.strip()))
         except InvalidTokenError as error:
             log.info("token_refused", reason=error.reason)
             raise RefusedTokenError("The bearer token is not valid here; get a new one.") from None
@@ -105,6 +110,14 @@ class Arrival:
             raise IdentityProviderUnavailableError(
                 "The identity provider does not answer; your token may be fine. Try again shortly."
             ) from None
+
+    def _keep(self, token: str, verified: VerifiedToken) -> VerifiedToken:
+        """A signature is checked once in a while, not with every call; an expiry is always honoured."""
+        if len(self._tokens) >= MOST_KEPT:
+            self._tokens.clear()
+        until = self._now() + TOKEN_KEPT
+        self._tokens[token] = (verified, min(until, verified.expires_at) if verified.expires_at else until)
+        return verified
 
     def _surface(self, kind: SurfaceKind, token: VerifiedToken) -> Surface:
         """The one Active surface of this kind that the token is meant for."""
@@ -132,8 +145,8 @@ class Arrival:
         )
 
     async def _actor(self, issuer: str, subject: str) -> UUID:
-        now = self._now()
-        known = self._logins.get((issuer, subject))
+        now, logins = self._now(), self._logins
+        known = logins.get((issuer, subject))
         if known is not None and now < known[1]:
             return known[0]
         identity = await self._profiles.identity(issuer, subject)
@@ -141,7 +154,7 @@ class Arrival:
             raise IdentityNotLinkedError(
                 "This login is linked to no actor. An administrator must link it with link_actor_identity."
             )
-        if len(self._logins) >= MOST_LOGINS:
+        if len(self._logins) >= MOST_KEPT:
             self._logins.clear()
         self._logins[issuer, subject] = (identity.actor_id, now + LOGIN_KEPT)
         return identity.actor_id
@@ -151,4 +164,5 @@ class Arrival:
         if any(
             isinstance(e, ActorIdentityLinked | ActorIdentityUnlinked | ActorProfileForgotten) for e in events
         ):
-            self._logins.clear()
+            # A new one: a lookup that is under way must not remember what it saw before.
+            self._logins = {}

@@ -196,6 +196,8 @@ class Service:
         self, work: UnitOfWork, command: Command[Any], call: Call, key: tuple[IdempotencyKey, bytes] | None
     ) -> Outcome:
         seen = await command.gather(work)
+        if work.consulted and await self.store.authority_epoch() != work.epoch:
+            raise EpochMovedError
         self._check_expected_version(work, call)
         occasion = Occasion(now=work.now, principal_id=call.caller.principal_id, new_id=self.new_id())
         decided = command.decide(seen, occasion)
@@ -320,7 +322,7 @@ class Service:
             claimed=claimed,
             released=released,
             beside=beside,
-            epoch=work.authority.epoch if events else None,
+            epoch=work.epoch if events else None,
             bumps_epoch=any(self.registry.aggregates[name[0]].authority for name in written),
             idempotency=answer,
         )

@@ -72,7 +72,9 @@ class UnitOfWork:
         self._request = request
         self._named: frozenset[UUID] | None = None
         self.operation = operation
-        self.authority = authority
+        self._authority = authority
+        # Whether the decision is based on the authority itself, and not only allowed by it.
+        self.consulted = False
         self.now = now
         self.loaded: dict[StreamName, Loaded] = {}
         self.searched: dict[str, Mark] = {}
@@ -88,6 +90,15 @@ class UnitOfWork:
     @property
     def surface_id(self) -> UUID:
         return self._call.surface_id
+
+    @property
+    def authority(self) -> Authority:
+        self.consulted = True
+        return self._authority
+
+    @property
+    def epoch(self) -> int:
+        return self._authority.epoch
 
     @property
     def profiles(self) -> Profiles:
@@ -131,7 +142,7 @@ class UnitOfWork:
 
     def reach(self, operation_name: str) -> Reach:
         call = self._call
-        return self.authority.authorize(
+        return self._authority.authorize(
             call.caller, operation_name, call.conduit_id, call.surface_id, self.now
         ).reach
 

@@ -24,7 +24,6 @@ from .terminal import (
     NOT_DONE,
     Data,
     console,
-    database_at_hand,
     fail,
     printable,
     settings_of,
@@ -126,23 +125,29 @@ def serve_process(
 @contextmanager
 def starting(settings: Settings) -> Generator[None]:
     """Says in a sentence why the service cannot start, and lets a stopped one unwind."""
-    from beamwright.adapters.postgres.database import UnsafeDatabaseError
+    from beamwright.maintenance import NotPossibleError, in_sentences
 
     # The server catches both signals while it serves and raises them again when it has ended. Unwinding
     # from there closes what is open; Python's own handlers would leave the database running behind us.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    with database_at_hand():
-        try:
+    try:
+        with in_sentences(), _listening(settings):
             yield
-        except UnsafeDatabaseError as error:
-            fail(str(error))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                fail(f"Port {settings.port} of {settings.host} is in use. Choose another with --port.")
-            if error.errno == errno.EADDRNOTAVAIL:
-                fail(f"{settings.host} is not an address of this machine. Choose another with --host.")
-            raise
+    except NotPossibleError as error:
+        fail(str(error))
+
+
+@contextmanager
+def _listening(settings: Settings) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            fail(f"Port {settings.port} of {settings.host} is in use. Choose another with --port.")
+        if error.errno == errno.EADDRNOTAVAIL:
+            fail(f"{settings.host} is not an address of this machine. Choose another with --host.")
+        raise
 
 
 def _end(*_: object) -> NoReturn:

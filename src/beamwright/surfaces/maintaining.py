@@ -1,6 +1,7 @@
 """Commands on the database itself: the derived lists, and the verification of the whole store."""
 
 import asyncio
+import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,6 @@ from .terminal import (
     Data,
     DatabaseUrl,
     console,
-    database_at_hand,
     fail,
     printable,
     settings_of,
@@ -43,7 +43,7 @@ def list_projections(data: Data = None, database_url: DatabaseUrl = None) -> Non
         async with read_models(dsn) as lists:
             return await lists.standing()
 
-    with database(data, database_url) as dsn:
+    with opened(data, database_url) as dsn:
         bookmarks, backlog = asyncio.run(read(dsn))
     table = Table("list", "version", "state", "behind", "failures", "last error", box=None)
     for each in bookmarks:
@@ -82,7 +82,7 @@ def rebuild(
         async with read_models(dsn) as lists:
             await lists.rebuild(list(tasks), show)
 
-    with database(data, database_url) as dsn, progress_bars() as progress:
+    with opened(data, database_url) as dsn, progress_bars() as progress:
         try:
             asyncio.run(run(dsn, progress))
         except RebuildFailedError as error:
@@ -92,19 +92,15 @@ def rebuild(
 
 def verify(data: Data = None, database_url: DatabaseUrl = None) -> None:
     """Check the whole store against its log. Ends with 1 when something does not agree."""
-    from beamwright.adapters.postgres.verifying import ListReplacedError
     from beamwright.maintenance import verify_database
 
-    with database(data, database_url) as dsn, progress_bars() as progress:
+    with opened(data, database_url) as dsn, progress_bars() as progress:
         task = progress.add_task("events")
-        try:
-            report = asyncio.run(
-                verify_database(
-                    dsn, lambda done, total: progress.update(task, completed=done, total=max(total, 1))
-                )
-            )
-        except ListReplacedError as error:
-            fail(f"{error} Verify again.")
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=max(total, 1))
+
+        report = asyncio.run(verify_database(dsn, show))
     show_report(report)
     if not report.clean:
         raise typer.Exit(NOT_DONE)
@@ -129,13 +125,20 @@ def show_report(report: "Report") -> None:
 
 
 @contextmanager
-def database(data: Path | None, database_url: str | None) -> Generator[str]:
+def opened(data: Path | None, database_url: str | None) -> Generator[str]:
     """The DSN of the installation's database, which is started when no service runs it."""
     settings = settings_of(data=data, database_url=database_url)
-    from beamwright.adapters.postgres.attached import attached
+    import structlog
 
-    with database_at_hand(), attached(settings.data, settings.database_url) as dsn:
-        yield dsn
+    from beamwright.maintenance import NotPossibleError, database
+
+    # The parts of the service that a command uses say what they do to whoever runs the service.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        with database(settings) as dsn:
+            yield dsn
+    except NotPossibleError as error:
+        fail(str(error))
 
 
 def progress_bars() -> "Progress":

@@ -85,8 +85,27 @@ INSTRUCTIONS = (
 
 # Verbs that end something for good, or take something away from somebody.
 DESTRUCTIVE = frozenset(
-    "abort cancel deactivate decommission discard dismiss expire forget redact remove retire revoke seize stop"
-    " suspend truncate unlink void withdraw".split()
+    {
+        "abort",
+        "cancel",
+        "deactivate",
+        "decommission",
+        "discard",
+        "dismiss",
+        "expire",
+        "forget",
+        "redact",
+        "remove",
+        "retire",
+        "revoke",
+        "seize",
+        "stop",
+        "suspend",
+        "truncate",
+        "unlink",
+        "void",
+        "withdraw",
+    }
 )
 
 

@@ -1,8 +1,6 @@
 """What the commands share: common options, output, and how a command that cannot be done ends."""
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -30,23 +28,6 @@ def settings_of(**given: Any) -> Settings:
         return read_settings(**given)
     except UnsafeSettingsError as error:
         fail(str(error))
-
-
-@contextmanager
-def database_at_hand() -> Generator[None]:
-    """Ends with a sentence when the database is away or not fit to be used."""
-    from asyncpg import InterfaceError, PostgresError
-
-    from beamwright.adapters.postgres.attached import SchemaError
-    from beamwright.adapters.postgres.embedded import EmbeddedPostgresError
-    from beamwright.kernel.errors import UnavailableError
-
-    try:
-        yield
-    except (EmbeddedPostgresError, SchemaError, UnavailableError) as error:
-        fail(str(error))
-    except (PostgresError, InterfaceError, OSError) as error:
-        fail(f"The database cannot be used: {error}")
 
 
 def console(*, errors: bool = False) -> "Console":

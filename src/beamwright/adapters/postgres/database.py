@@ -92,6 +92,10 @@ class Database:
                 )
 
 
+async def _leave_as_is(connection: Connection) -> None:
+    """No statement of ours changes a session, so resetting one would cost a round trip for nothing."""
+
+
 async def _pool(dsn: str, size: int, settings: dict[str, str]) -> Pool:
     return await create_pool(
         dsn,
@@ -99,5 +103,6 @@ async def _pool(dsn: str, size: int, settings: dict[str, str]) -> Pool:
         max_size=size,
         command_timeout=30,
         max_inactive_connection_lifetime=600,
+        reset=_leave_as_is,
         server_settings={"role": ROLE, "application_name": "beamwright", "jit": "off"} | settings,
     )

@@ -18,7 +18,6 @@ from .database import Database
 from .driver import Row
 from .list_tables import ENVELOPE, ListTable, sql_type
 
-
 TRIES = 40
 LIST = "the_list"  # stands for the table of whichever generation serves
 

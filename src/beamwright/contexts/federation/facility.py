@@ -211,8 +211,14 @@ class FacilityExtras(Value):
 
 
 async def facility_extras(world: World, states: Sequence[Facility]) -> list[FacilityExtras]:
+    # The parent is taken from the state: this process may not have heard of a new facility yet.
     return [
-        FacilityExtras(ancestor_ids=world.authority.facility_ancestors(facility.id)) for facility in states
+        FacilityExtras(
+            ancestor_ids=(facility.parent_id, *world.authority.facility_ancestors(facility.parent_id))
+            if facility.parent_id
+            else ()
+        )
+        for facility in states
     ]
 
 

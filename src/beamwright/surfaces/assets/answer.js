@@ -39,7 +39,7 @@ export function answered(response, text, milliseconds) {
 
 /** No answer at all: the service is away, or the browser would not send. */
 export function failed(error) {
-  const why = `The request did not get through: ${error.message}. Is the service running, and is the token plain text?`;
+  const why = `The request did not get through (${error.message}). Is the service running, and is the token plain text?`;
   const element = h(
     "section",
     { class: "result bad", "aria-label": "Answer" },

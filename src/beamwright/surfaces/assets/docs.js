@@ -78,6 +78,14 @@ class Filterable {
     for (const group of this.groups) group.hidden = group.querySelector("[data-row]:not([hidden])") === null;
     return shown;
   }
+
+  /** The row that was most likely meant: the shortest name with every word in it, else the first row. */
+  best(words) {
+    const shown = this.rows.filter(({ element }) => !element.hidden);
+    const named = shown.filter(({ operation }) => words.every((word) => operation.name.includes(word)));
+    const [shortest] = named.sort((one, other) => one.operation.name.length - other.operation.name.length);
+    return (shortest ?? shown[0])?.element;
+  }
 }
 
 function buildNavigation(operations) {
@@ -260,14 +268,22 @@ function wireSearch({ list, none }, overview) {
     const shown = list.filter(words);
     overview.list.filter(words);
     none.textContent = words.length === 0 ? "" : shown === 0 ? "Nothing matches." : `${shown} found`;
+    navigation.querySelector(".best")?.classList.remove("best");
+    const best = words.length === 0 ? null : list.best(words);
+    best?.classList.add("best");
+    best?.scrollIntoView({ block: "nearest" });
   };
+  const meant = () => navigation.querySelector(".best a") ?? visibleLinks()[0];
   search.addEventListener("input", () => {
     filter();
     openMenu(search.value !== "");
   });
   search.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") visibleLinks()[0]?.click();
-    if (event.key === "ArrowDown") step(event, 0);
+    if (event.key === "Enter") meant()?.click();
+    if (event.key === "ArrowDown") {
+      event.preventDefault();
+      meant()?.focus();
+    }
     if (event.key === "Escape") {
       search.value = "";
       filter();

@@ -43,18 +43,19 @@ export class Schemas {
   }
 
   /** The type in a few words. */
-  typeText(schema) {
+  typeText(schema, depth = 0) {
+    if (depth > DEEPEST) return "…";
     const { nullable, options } = this.choices(schema);
-    const words = options.map((option) => this.#plainType(option));
+    const words = options.map((option) => this.#plainType(option, depth + 1));
     return [...new Set(words), ...(nullable ? ["null"] : [])].join(" or ") || "null";
   }
 
-  #plainType(given) {
+  #plainType(given, depth) {
     const { schema, name } = this.resolve(given);
     if (schema.type === "array")
-      return `${schema.uniqueItems ? "set" : "list"} of ${this.typeText(schema.items)}`;
+      return `${schema.uniqueItems ? "set" : "list"} of ${this.typeText(schema.items, depth)}`;
     if (schema.type === "object" && mapped(schema))
-      return `map of ${this.typeText(schema.additionalProperties)}`;
+      return `map of ${this.typeText(schema.additionalProperties, depth)}`;
     if (name !== null) return schema.title ?? name;
     if (schema.enum !== undefined) return typeof schema.enum[0];
     if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -64,10 +65,14 @@ export class Schemas {
   /** Bounds, patterns, defaults and units: each a phrase, code in backticks. */
   limits(schema) {
     const outer = this.resolve(schema).schema;
-    const phrases = this.choices(schema).options.flatMap((option) => [
-      ...bounds(this.resolve(option).schema),
-      ...bounds(this.#innermost(option)),
-    ]);
+    const phrases = this.choices(schema).options.flatMap((option) => {
+      const own = this.resolve(option).schema;
+      const inside = this.#innermost(option);
+      return [
+        ...bounds(own),
+        ...(own.type === inside.type ? [] : bounds(inside).map((text) => `each ${text}`)),
+      ];
+    });
     if (telling(outer.default)) phrases.push(`default \`${JSON.stringify(outer.default)}\``);
     return [...new Set(phrases)];
   }
@@ -153,8 +158,10 @@ export class Schemas {
       field.name,
       this.#example(field.schema, field.name, wish, inside),
     ]);
-    if (mapped(schema) && wish.every) {
-      entries.push(["key", this.#example(schema.additionalProperties, "", wish, inside)]);
+    // What the keys of a map must look like the description does not always say: better none than a wrong one.
+    if (mapped(schema) && schema.propertyNames && wish.every) {
+      const key = exampleText(this.resolve(schema.propertyNames).schema, "", wish);
+      entries.push([key, this.#example(schema.additionalProperties, "", wish, inside)]);
     }
     return Object.fromEntries(entries);
   }

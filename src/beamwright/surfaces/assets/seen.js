@@ -16,7 +16,9 @@ export function learnIdNames(operations) {
 export function remember(operation, document) {
   if (typeof document !== "object" || document === null) return;
   const own = idNames.get(operation.path) ?? idNames.get(operation.path.replace(/\/\{\w+\}$/, ""));
-  const objects = [document, ...(Array.isArray(document.items) ? document.items : [])];
+  const items = Array.isArray(document.items) ? document.items : [];
+  // What is noted last is offered first: the order of the list is kept.
+  const objects = [document, ...items].reverse();
   for (const object of objects) {
     for (const [name, value] of Object.entries(object ?? {})) {
       const known = name === "id" ? own : name.endsWith("_id") ? name : null;

@@ -7,36 +7,24 @@ import { token } from "./token.js";
 
 const MOST_OPTIONAL_IN_VIEW = 4;
 const LONGEST_ON_A_LINE = 60;
+const MOST_LINES = 28;
 
 /** The trial part of an operation's page. */
 export function trial(operation, schemas) {
   const fields = operation.parameters.map((parameter) => parameterField(parameter, schemas));
   const editor = operation.body === null ? null : bodyEditor(operation, schemas);
-  const curl = h("pre", {
-    class: "code curl",
-    tabindex: "0",
-    "aria-label": "The same call as a curl command",
-  });
+  const curl = h("pre", { class: "code curl", tabindex: "0", "aria-label": "As a curl command" });
+  const send = h("button", { type: "submit", class: "send" }, "Send");
   const answer = h("div", { class: "answer" });
   const spoken = h("p", { class: "unseen", role: "status" });
-  const send = h("button", { type: "submit", class: "send" }, "Send");
-  const form = h("form", { novalidate: true, "aria-label": `Call ${operation.name}` });
-  const request = () => asRequest(operation, fields, editor);
-  const update = () => (curl.textContent = asCurl(request()));
-
-  form.append(
+  const form = h(
+    "form",
+    { novalidate: true, "aria-label": `Call ${operation.name}` },
     h("h2", {}, "Try it"),
     ...fieldGroups(fields),
-    ...(editor === null ? [] : [editor.element]),
-    h(
-      "p",
-      { class: "sending" },
-      send,
-      operation.reads ? null : h("span", { class: "soft" }, `a real command, to ${location.host}`),
-    ),
-    h(
-      "div",
-      { class: "caption" },
+    editor?.element,
+    h("p", { class: "sending" }, send, operation.reads ? null : warning()),
+    caption(
       h("h3", {}, "curl"),
       copyButton("the curl command", curl, () => curl.textContent),
     ),
@@ -44,17 +32,32 @@ export function trial(operation, schemas) {
     spoken,
     answer,
   );
+  const request = () => asRequest(operation, fields, editor);
+  const update = () => (curl.textContent = asCurl(request()));
   form.addEventListener("input", update);
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
+  form.addEventListener("keydown", (event) => sendOnEnter(event, form, operation));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (complete(fields)) call(operation, request(), { send, answer, spoken });
+    if (!send.disabled && complete(fields)) call(operation, request(), { send, answer, spoken });
   });
   addEventListener("tokenchange", update);
   update();
   return form;
+}
+
+function warning() {
+  return h("span", { class: "soft" }, `a real command, to ${location.host}`);
+}
+
+function caption(title, ...tools) {
+  return h("div", { class: "caption" }, title, h("span", {}, ...tools));
+}
+
+/** A command is not sent by an Enter that was meant to end a line. */
+function sendOnEnter(event, form, operation) {
+  if (event.key !== "Enter") return;
+  if (event.ctrlKey || event.metaKey) form.requestSubmit();
+  else if (event.target.matches("input") && !operation.reads) event.preventDefault();
 }
 
 function parameterField(parameter, schemas) {
@@ -154,47 +157,34 @@ function fold(title, fields) {
   );
 }
 
-/** A text area that says at once whether it holds JSON. */
+/** A text area that says at once whether it holds JSON, filled with an example. */
 function bodyEditor(operation, schemas) {
   const id = freshId("body");
+  const state = h("p", { class: "state", id: `${id}-state`, role: "status" });
   const text = h("textarea", {
     id,
     spellcheck: "false",
     autocapitalize: "off",
-    "aria-describedby": `${id}-state`,
+    "aria-describedby": state.id,
   });
-  const state = h("p", { class: "state", id: `${id}-state`, role: "status" });
-  const check = () => {
+  text.addEventListener("input", () => {
     const wrong = jsonFault(text.value);
     state.textContent = wrong ?? "";
     text.setAttribute("aria-invalid", String(wrong !== null));
-    text.rows = Math.min(Math.max(text.value.split("\n").length, 2), 28);
-  };
+    text.rows = Math.min(Math.max(text.value.split("\n").length, 2), MOST_LINES);
+  });
   const fill = (every) => {
-    const value = schemas.example(operation.body, { every, known: newestId });
-    text.value = JSON.stringify(value, null, 2);
-    check();
+    const example = schemas.example(operation.body, { every, known: newestId });
+    text.value = JSON.stringify(example, null, 2);
+    text.dispatchEvent(new Event("input", { bubbles: true }));
   };
+  const filler = (label, every) =>
+    h("button", { type: "button", class: "quiet", onclick: () => fill(every) }, label);
   const fields = schemas.fields(operation.body);
-  const someRequired = fields.some((field) => field.required);
-  const refill = (label, every) => {
-    const button = h("button", { type: "button", class: "quiet" }, label);
-    button.addEventListener("click", () => {
-      fill(every);
-      text.dispatchEvent(new Event("input", { bubbles: true }));
-    });
-    return button;
-  };
-  const examples = fields.length ? [refill("Required fields", false), refill("Every field", true)] : [];
-  text.addEventListener("input", check);
-  fill(!someRequired);
-  const caption = h(
-    "div",
-    { class: "caption" },
-    h("label", { for: id }, "Body"),
-    h("span", { class: "tools" }, ...examples),
-  );
-  return { text, element: h("div", { class: "editor" }, caption, text, state) };
+  const fillers = fields.length ? [filler("Required fields", false), filler("Every field", true)] : [];
+  fill(!fields.some((field) => field.required));
+  const title = h("label", { for: id }, "Body");
+  return { text, element: h("div", { class: "editor" }, caption(title, ...fillers), text, state) };
 }
 
 function jsonFault(text) {
@@ -291,6 +281,13 @@ function show(result, operation, answer, spoken) {
   remember(operation, result.document);
   answer.replaceChildren(result.element);
   spoken.textContent = result.spoken;
-  const tall = answer.offsetHeight > innerHeight * 0.6;
-  answer.scrollIntoView({ block: tall ? "start" : "nearest" });
+  reveal(answer, result.element);
+}
+
+/** A short answer is brought into view whole, a tall one from its beginning. */
+function reveal(answer, element) {
+  const panel = answer.closest(".trial");
+  const tall = answer.offsetHeight > panel.clientHeight * 0.7;
+  if (tall) panel.scrollTop = answer.offsetTop;
+  (tall ? element.firstElementChild : answer).scrollIntoView({ block: "nearest" });
 }

@@ -13,10 +13,12 @@ CREATE FUNCTION append_commands(
     event_types text[], schema_versions integer[], payloads text[], occurred_ats timestamptz[],
     answer_command integer[], answer_key text[], answer_hash bytea[], answer_status integer[], answer_body text[],
     OUT outcomes text[], OUT details integer[], OUT positions bigint[], OUT transaction bigint
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    found record;
     current_epoch bigint;
+    head integer;
+    written bigint[];
+    next_written integer := 0;
 BEGIN
     outcomes := array_fill('ok'::text, ARRAY[cardinality(command_names)]);
     details := array_fill(0, ARRAY[cardinality(command_names)]);
@@ -30,6 +32,7 @@ BEGIN
         END IF;
     END LOOP;
 
+    -- Nothing below can be overtaken: whoever wants to change what is checked here waits for our locks.
     SELECT epoch INTO current_epoch FROM authority;
     FOR i IN 1 .. cardinality(epochs) LOOP
         IF epochs[i] <> current_epoch THEN
@@ -37,94 +40,91 @@ BEGIN
         END IF;
     END LOOP;
 
-    FOR found IN
-        SELECT s.command FROM unnest(seen_command, seen_type, seen_id, seen_version) AS s (command, type, id, version)
-        WHERE s.version <> coalesce((
-            SELECT e.version FROM events e WHERE e.stream_type = s.type AND e.stream_id = s.id
-            ORDER BY e.version DESC LIMIT 1), 0)
-    LOOP
-        outcomes[found.command] := 'race';
+    FOR i IN 1 .. cardinality(seen_command) LOOP
+        SELECT version INTO head FROM events
+        WHERE stream_type = seen_type[i] AND stream_id = seen_id[i] ORDER BY version DESC LIMIT 1;
+        IF coalesce(head, 0) <> seen_version[i] THEN
+            outcomes[seen_command[i]] := 'race';
+        END IF;
     END LOOP;
 
-    IF cardinality(searched_command) > 0 THEN
-        FOR found IN
-            SELECT s.command
-            FROM unnest(searched_command, searched_type, searched_transaction, searched_position)
-                AS s (command, type, transaction, position)
-            WHERE EXISTS (
-                SELECT FROM events e
-                WHERE (e.transaction_id, e.position) > (s.transaction::xid8, s.position) AND e.stream_type = s.type)
-        LOOP
-            outcomes[found.command] := 'race';
-        END LOOP;
-    END IF;
+    FOR i IN 1 .. cardinality(searched_command) LOOP
+        PERFORM FROM events
+        WHERE (transaction_id, position) > (searched_transaction[i]::xid8, searched_position[i])
+            AND stream_type = searched_type[i] LIMIT 1;
+        IF FOUND THEN
+            outcomes[searched_command[i]] := 'race';
+        END IF;
+    END LOOP;
 
-    IF cardinality(answer_command) > 0 THEN
-        FOR found IN
-            SELECT a.command FROM unnest(answer_command, answer_key) AS a (command, key)
-            JOIN idempotency i ON i.surface_id = surface_ids[a.command]
-                AND i.principal_id = principal_ids[a.command] AND i.key = a.key
-        LOOP
-            outcomes[found.command] := 'answered';
-        END LOOP;
-    END IF;
+    FOR i IN 1 .. cardinality(answer_command) LOOP
+        PERFORM FROM idempotency WHERE surface_id = surface_ids[answer_command[i]]
+            AND principal_id = principal_ids[answer_command[i]] AND key = answer_key[i];
+        IF FOUND THEN
+            outcomes[answer_command[i]] := 'answered';
+        END IF;
+    END LOOP;
 
-    IF cardinality(claim_command) > 0 THEN
-        FOR found IN
-            SELECT n.command, n.ordinal
-            FROM unnest(claim_command, claim_kind, claim_key) WITH ORDINALITY AS n (command, kind, key, ordinal)
-            JOIN claims c ON c.kind = n.kind AND c.key = n.key
-        LOOP
-            IF outcomes[found.command] = 'ok' THEN
-                outcomes[found.command] := 'claim';
-                details[found.command] := found.ordinal - 1;
+    FOR i IN 1 .. cardinality(claim_command) LOOP
+        IF outcomes[claim_command[i]] = 'ok' THEN
+            PERFORM FROM claims WHERE kind = claim_kind[i] AND key = claim_key[i];
+            IF FOUND THEN
+                outcomes[claim_command[i]] := 'claim';
+                details[claim_command[i]] := i - 1;
             END IF;
-        END LOOP;
-    END IF;
+        END IF;
+    END LOOP;
 
-    IF cardinality(released_command) > 0 THEN
-        DELETE FROM claims c USING unnest(released_command, released_kind, released_key) AS r (command, kind, key)
-        WHERE c.kind = r.kind AND c.key = r.key AND outcomes[r.command] = 'ok';
-    END IF;
-    IF cardinality(claim_command) > 0 THEN
-        INSERT INTO claims (kind, key, stream_type, stream_id)
-        SELECT n.kind, n.key, n.type, n.id
-        FROM unnest(claim_command, claim_kind, claim_key, claim_type, claim_id) AS n (command, kind, key, type, id)
-        WHERE outcomes[n.command] = 'ok';
-    END IF;
+    FOR i IN 1 .. cardinality(released_command) LOOP
+        IF outcomes[released_command[i]] = 'ok' THEN
+            DELETE FROM claims WHERE kind = released_kind[i] AND key = released_key[i];
+        END IF;
+    END LOOP;
+    FOR i IN 1 .. cardinality(claim_command) LOOP
+        IF outcomes[claim_command[i]] = 'ok' THEN
+            INSERT INTO claims (kind, key, stream_type, stream_id)
+            VALUES (claim_kind[i], claim_key[i], claim_type[i], claim_id[i]);
+        END IF;
+    END LOOP;
 
-    FOR found IN
-        WITH given AS MATERIALIZED (
-            SELECT * FROM unnest(event_command, event_ids, stream_types, stream_ids, versions, event_types,
-                schema_versions, payloads, occurred_ats)
-                AS g (command, event_id, stream_type, stream_id, version, event_type, schema_version, payload,
-                    occurred_at)
-            WHERE outcomes[g.command] = 'ok'
-        ), inserted AS (
+    IF cardinality(event_command) > 0 THEN
+        WITH inserted AS (
             INSERT INTO events (event_id, stream_type, stream_id, version, event_type, schema_version, payload,
                 principal_id, command_name, surface_id, correlation_id, causation_id, occurred_at)
             SELECT g.event_id, g.stream_type, g.stream_id, g.version, g.event_type, g.schema_version, g.payload::json,
                 principal_ids[g.command], command_names[g.command], surface_ids[g.command],
                 correlation_ids[g.command], causation_ids[g.command], g.occurred_at
-            FROM given g
-            RETURNING event_id, position
+            FROM unnest(event_command, event_ids, stream_types, stream_ids, versions, event_types,
+                schema_versions, payloads, occurred_ats)
+                AS g (command, event_id, stream_type, stream_id, version, event_type, schema_version, payload,
+                    occurred_at)
+            WHERE outcomes[g.command] = 'ok'
+            RETURNING position
         )
-        SELECT g.command, max(i.position) AS position
-        FROM inserted i JOIN given g USING (event_id) GROUP BY g.command
-    LOOP
-        positions[found.command] := found.position;
-        IF bumps[found.command] THEN
-            UPDATE authority SET epoch = found.position;
+        SELECT array_agg(position ORDER BY position) INTO written FROM inserted;
+        -- Rows are inserted, and so numbered, in the order they were given.
+        FOR i IN 1 .. cardinality(event_command) LOOP
+            IF outcomes[event_command[i]] = 'ok' THEN
+                next_written := next_written + 1;
+                positions[event_command[i]] := written[next_written];
+            END IF;
+        END LOOP;
+    END IF;
+
+    FOR i IN 1 .. cardinality(bumps) LOOP
+        IF bumps[i] AND positions[i] > 0 THEN
+            UPDATE authority SET epoch = positions[i];
         END IF;
     END LOOP;
 
     transaction := pg_current_xact_id_if_assigned()::text::bigint;
-    IF cardinality(answer_command) > 0 THEN
-        INSERT INTO idempotency (surface_id, principal_id, key, request_hash, status, body, transaction_id, position)
-        SELECT surface_ids[a.command], principal_ids[a.command], a.key, a.hash, a.status, a.body,
-            CASE WHEN positions[a.command] > 0 THEN pg_current_xact_id() END, nullif(positions[a.command], 0)
-        FROM unnest(answer_command, answer_key, answer_hash, answer_status, answer_body)
-            AS a (command, key, hash, status, body)
-        WHERE outcomes[a.command] = 'ok';
-    END IF;
+    FOR i IN 1 .. cardinality(answer_command) LOOP
+        IF outcomes[answer_command[i]] = 'ok' THEN
+            INSERT INTO idempotency (surface_id, principal_id, key, request_hash, status, body, transaction_id, position)
+            VALUES (surface_ids[answer_command[i]], principal_ids[answer_command[i]], answer_key[i], answer_hash[i],
+                answer_status[i], answer_body[i],
+                CASE WHEN positions[answer_command[i]] > 0 THEN pg_current_xact_id() END,
+                nullif(positions[answer_command[i]], 0));
+        END IF;
+    END LOOP;
 END $$
