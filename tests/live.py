@@ -107,7 +107,7 @@ class LiveServer:
         self.loop = asyncio.get_running_loop()
         self.app = await App.open(self.settings, self.dsn, self.clock)
         self.app.start_workers()
-        listener = socket.socket()
+        listener = socket.socket(proto=socket.IPPROTO_TCP)
         listener.bind(("127.0.0.1", self.settings.port))
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(http(self.app), log_config=None, access_log=False, ws="none", lifespan="on")

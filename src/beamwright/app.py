@@ -8,7 +8,7 @@ from uuid import UUID
 import httpx
 import structlog
 import uuid_utils.compat
-from litestar import Litestar
+from litestar.types import ASGIApp
 
 import beamwright.contexts
 from beamwright.adapters.postgres.backlog import PostgresBacklogs
@@ -86,6 +86,7 @@ class App:
         await migrate(dsn)
         app = cls(settings, await Database.open(dsn, size=settings.database_pool_size), clock)
         await seed_installation(app.service, builtin_issuer=settings.issuer_active)
+        await app._keep_verdicts()
         await app.lists.refresh()
         app._warn()
         return app
@@ -183,7 +184,7 @@ def _issuers(settings: Settings) -> list[str]:
     return [*configured, BUILT_IN_ISSUER] if settings.issuer_active else configured
 
 
-def http(app: App) -> Litestar:
+def http(app: App) -> ASGIApp:
     """The HTTP application of one process."""
 
     @cache
@@ -193,4 +194,4 @@ def http(app: App) -> Litestar:
     rest = Rest(app.service, app.arrival, app.settings)
     feed = FeedSurface(app.service, rest)
     mcp = McpSurface(app.service, app.arrival, app.settings)
-    return application(rest, feed, mcp, app.health, app.settings, description)
+    return application(registry(), rest, feed, mcp, app.health, app.settings, description)

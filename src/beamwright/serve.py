@@ -1,11 +1,13 @@
 """Runs the service: the embedded database when none is given, then one or more serving processes."""
 
+import asyncio
 import logging
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -43,12 +45,20 @@ def _line(fields: Any, **_: Any) -> bytes:
 
 def listen(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((settings.host, settings.port))
     listener.listen(2048)
     listener.set_inheritable(True)
     return listener
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn would raise them again after its shutdown, and so skip ours."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
 
 
 async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -> None:
@@ -65,12 +75,13 @@ async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -
         log_config=None,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
-        limit_concurrency=None,
-        h11_max_incomplete_event_size=65536,
+        timeout_graceful_shutdown=3,
     )
+    server = Server(config)
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(wanted, server.handle_exit, wanted, None)
     try:
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await server.serve(sockets=[listener])
     finally:
         await app.close()
 

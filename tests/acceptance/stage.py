@@ -132,6 +132,21 @@ class Stage:
     def zone(self) -> str:
         return done(self.admin.post("/zones", name=uuid4().hex))["zone_id"]
 
+    def crowd(self, *calls: tuple[str, dict[str, Any]]) -> list[httpx.Response]:
+        """The answers to commands of the administrator that are all under way at once."""
+
+        async def gathered() -> list[httpx.Response]:
+            async with httpx.AsyncClient(
+                base_url=self.server.url,
+                headers=self.admin.client.headers,
+                limits=httpx.Limits(max_connections=len(calls)),
+                timeout=60,
+                verify=False,
+            ) as client:
+                return await asyncio.gather(*(client.post(path, json=body) for path, body in calls))
+
+        return asyncio.run(gathered())
+
     def rows(self, sql: str, *arguments: Any) -> list[Any]:
         """What the database holds, as its owner sees it."""
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
+from io import BytesIO
 from uuid import uuid4
 
 import httpx
@@ -28,17 +28,27 @@ def refused_by_the_database(stage: Stage, name: str) -> Iterator[None]:
         stage.rows("ALTER TABLE actor_profile DROP CONSTRAINT broken")
 
 
+class Logged:
+    """Whatever the service logs, as it does in operation, but down to the least important of its own lines."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.lines = BytesIO()
+        self._caplog = caplog
+
+    def text(self) -> str:
+        return self.lines.getvalue().decode() + self._caplog.text
+
+
 @pytest.fixture
-def log_output(caplog: pytest.LogCaptureFixture) -> Iterator[StringIO]:
-    """Whatever the service logs, as it does in operation but for the level."""
-    output = StringIO()
+def logged(caplog: pytest.LogCaptureFixture) -> Iterator[Logged]:
+    logged = Logged(caplog)
     configure_logging("debug")
-    factory = structlog.WriteLoggerFactory(output)
-    config = structlog.get_config() | {"logger_factory": factory, "cache_logger_on_first_use": False}
-    structlog.configure(**config)
-    with caplog.at_level(logging.DEBUG):
-        yield output
-        output.write(caplog.text)
+    factory = structlog.BytesLoggerFactory(logged.lines)
+    structlog.configure(
+        **structlog.get_config() | {"logger_factory": factory, "cache_logger_on_first_use": False}
+    )
+    with caplog.at_level(logging.WARNING):
+        yield logged
     structlog.reset_defaults()
 
 
@@ -79,11 +89,11 @@ def test_nothing_is_recorded_when_the_profile_cannot_be(stage: Stage) -> None:
     assert answer.status_code == 500 and stage.event_count() == before
 
 
-def test_a_failure_of_the_profile_store_names_nobody(stage: Stage, log_output: StringIO) -> None:
+def test_a_failure_of_the_profile_store_names_nobody(stage: Stage, logged: Logged) -> None:
     with refused_by_the_database(stage, "Ada Unlucky"):
         answer = stage.admin.post("/actors", name="Ada Unlucky", email="unlucky@example.org")
     assert "nlucky" not in answer.text
-    assert "unexpected_error" in log_output.getvalue() and "nlucky" not in log_output.getvalue()
+    assert "unexpected_error" in logged.text() and "nlucky" not in logged.text()
 
 
 def test_forgetting_erases_profile_and_logins(stage: Stage) -> None:
@@ -293,7 +303,7 @@ def test_bad_registrations_are_refused(
     assert refusal(stage.admin.client.post("/actors", json=body)) == answer
 
 
-def test_personal_data_is_in_the_profile_store_and_nowhere_else(stage: Stage, log_output: StringIO) -> None:
+def test_personal_data_is_in_the_profile_store_and_nowhere_else(stage: Stage, logged: Logged) -> None:
     mark = f"q{uuid4().hex}"
     key = iter(f"{uuid4().hex}" for _ in range(100))
 
@@ -328,6 +338,6 @@ def test_personal_data_is_in_the_profile_store_and_nowhere_else(stage: Stage, lo
     stage.server.run(lambda app: app.verdicts.flush())
 
     assert holding(stage, mark) == []
-    assert "update_actor_profile" in log_output.getvalue() and mark not in log_output.getvalue()
+    assert "update_actor_profile" in logged.text() and mark not in logged.text()
     assert mark not in stage.admin.get("/events", stream_type="Actor", limit=200).text
     assert mark not in stage.nobody().get("/metrics").text

@@ -97,3 +97,9 @@ def test_no_area_begins_while_its_parent_ends(stage: Stage, elsewhere: LiveServe
     assert [ended.is_success, begun.is_success] in ([True, False], [False, True])
     codes = {"FacilityParentNotActiveError", "FacilityHasActiveChildrenError"}
     assert {answer.json()["code"] for answer in (ended, begun) if not answer.is_success} <= codes
+
+
+def test_facilities_end_side_by_side(stage: Stage) -> None:
+    paths = [f"{FACILITIES}/{site(stage)}/decommission" for _ in range(10)]
+    answers = stage.crowd(*((path, {"reason": "closed for good"}) for path in paths))
+    assert {answer.status_code for answer in answers} == {200}

@@ -1,13 +1,11 @@
 """Trust: policies, their reach and the moment they begin to count, as the catalogue's examples tell it."""
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
 
 from beamwright.contexts.trust.zone import UpdateZone
@@ -43,10 +41,11 @@ def evaluated(stage: Stage, person: Person, command: str, visit: str) -> dict[st
     )
 
 
-def latest_verdict(stage: Stage, person: Person, command: str) -> dict[str, Any]:
+def verdicts(stage: Stage, person: Person, command: str) -> list[dict[str, Any]]:
+    """What the verdict log keeps of this person's calls, newest first."""
     stage.server.run(lambda app: app.verdicts.flush())
     path = f"/conduits/{wellknown.CLIENTS_CONDUIT}/verdicts"
-    return done(stage.admin.get(path, principal_id=person.id, command_name=command))["items"][0]
+    return done(stage.admin.get(path, principal_id=person.id, command_name=command))["items"]
 
 
 # A revocation counts at once, for commands everywhere and for reads here.
@@ -168,9 +167,34 @@ def test_an_administrator_is_bound_by_a_deny(stage: Stage) -> None:
     refused = root.post(f"/visits/{visit}/presence/expire", actor_id=root.id)
     assert denial(refused) == (403, "DeniedByPolicy")
     assert refused.json()["context"]["determining_policies"] == [policy]
-    verdict = latest_verdict(stage, root, "expire_visit_presence")
+    [verdict] = verdicts(stage, root, "expire_visit_presence")
     assert (verdict["decision"], verdict["reason"]) == ("Deny", "DeniedByPolicy")
     assert (verdict["determining_policies"], verdict["object_id"]) == ([policy], visit)
+
+
+def test_a_call_leaves_one_verdict(stage: Stage, ann: Person, holding: str) -> None:
+    here, there = stage.visit_in_progress(), stage.visit_in_progress(facility_code=stage.site())
+    stage.policy(grant("get_visit"), to=ann)
+    done(ann.post(f"/visits/{here}/hold", reason="a break"))
+    assert denial(ann.post(f"/visits/{there}/hold", reason="a break")) == (403, "OutOfReach")
+    assert refusal(ann.post(f"/visits/{here}/hold", reason="once more")) == (409, "VisitCannotHoldError")
+    assert [(each["decision"], each["object_id"]) for each in verdicts(stage, ann, "hold_visit")] == [
+        ("Allow", here),
+        ("Deny", there),
+        ("Allow", here),
+    ]
+
+
+def test_a_call_that_another_process_refuses_late_leaves_one_verdict(
+    stage: Stage, elsewhere: LiveServer, ann: Person, holding: str
+) -> None:
+    visit = stage.visit_in_progress()
+    elsewhere.run(lambda app: app.authority.refresh())
+    revoke(stage.admin, holding, ann)
+    there = stage.caller(ann.id, ann.subject, through=elsewhere)
+    assert denial(there.post(f"/visits/{visit}/hold", reason="a break")) == (403, "NoGrant")
+    elsewhere.run(lambda app: app.verdicts.flush())
+    assert [each["decision"] for each in verdicts(stage, ann, "hold_visit")] == ["Deny"]
 
 
 # Strangers.
@@ -294,28 +318,20 @@ def test_a_grant_that_ends_does_not_make_an_administrator(own_stage: Stage) -> N
     assert refusal(answer) == (409, "LastAdministratorError")
 
 
-# A crowd on one stream.
+# Crowds.
 
 
 def test_two_hundred_writers_of_one_stream_lose_nothing(stage: Stage) -> None:
     zone = stage.zone()
-
-    async def crowd() -> list[httpx.Response]:
-        headers = {"authorization": f"Bearer {stage.server.token()}"}
-        limits = httpx.Limits(max_connections=CROWD)
-        async with httpx.AsyncClient(
-            base_url=stage.server.url, headers=headers, limits=limits, timeout=60, verify=False
-        ) as client:
-            calls = [
-                client.post(f"/zones/{zone}/update", json={"description": f"writer {number}"})
-                for number in range(CROWD)
-            ]
-            return await asyncio.gather(*calls)
-
-    answers = asyncio.run(crowd())
-    won = [answer.json()["version"] for answer in answers if answer.is_success]
+    path = f"/zones/{zone}/update"
+    answers = stage.crowd(*((path, {"description": f"writer {number}"}) for number in range(CROWD)))
+    won = sorted(answer.json()["version"] for answer in answers if answer.is_success)
     lost = Counter(refusal(answer) for answer in answers if not answer.is_success)
     assert set(lost) <= {(409, "ConcurrencyError")} and len(won) + lost.total() == CROWD
     versions = stage.rows("SELECT version FROM events WHERE stream_id = $1 ORDER BY version", zone)
-    assert [row[0] for row in versions] == list(range(1, len(won) + 2))
-    assert sorted(won) == list(range(2, len(won) + 2))
+    assert [row[0] for row in versions] == [1, *won] == list(range(1, len(won) + 2))
+
+
+def test_changes_of_the_authority_that_do_not_concern_each_other_all_succeed(stage: Stage) -> None:
+    answers = stage.crowd(*[("/actors", {"name": "One of many"})] * 30)
+    assert {answer.status_code for answer in answers} == {201}

@@ -1,7 +1,6 @@
 """An aggregate: its stream, its fold, its claims, where it belongs, and the operations declared on it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAliasType, get_args, get_type_hints
 from uuid import UUID
@@ -87,8 +86,8 @@ class RecordedEvent(Value):
     surface_id: UUID
     correlation_id: str
     causation_id: UUID | None
-    occurred_at: datetime
-    recorded_at: datetime
+    occurred_at: Time
+    recorded_at: Time
 
 
 class History(Value):
@@ -231,8 +230,8 @@ class Aggregate[S: Value, E: Event]:
             + [(field.name, field.type) for field in extra_fields]
             + [
                 ("version", int),
-                ("created_at", datetime),
-                ("updated_at", datetime),
+                ("created_at", Time),
+                ("updated_at", Time),
                 ("created_by", UUID),
                 ("created_by_name", str),
             ],

@@ -154,9 +154,9 @@ class Arrival:
             raise IdentityNotLinkedError(
                 "This login is linked to no actor. An administrator must link it with link_actor_identity."
             )
-        if len(self._logins) >= MOST_KEPT:
-            self._logins.clear()
-        self._logins[issuer, subject] = (identity.actor_id, now + LOGIN_KEPT)
+        if len(logins) >= MOST_KEPT:
+            logins.clear()
+        logins[issuer, subject] = (identity.actor_id, now + LOGIN_KEPT)
         return identity.actor_id
 
     def _forget_logins(self, events: Sequence[Event]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -66,6 +67,8 @@ from .verdicts import Verdicts
 from .work import Loaded, UnitOfWork, denied
 
 ATTEMPTS = 8
+# A moved epoch is no conflict: somebody else got on, and this call is authorized and decided again.
+MOST_MOVES = 64
 # The mark of an append is known only to the transaction that stores the answer with it.
 UNKNOWN_YET = '"as_of":""'
 
@@ -98,6 +101,7 @@ class Service:
         self.now = now
         self.new_id = new_id
         self._running: set[IdempotencyKey] = set()
+        self._line = asyncio.Lock()
         self._event_types: Mapping[type[Event], EventType] = {e: event_type(e) for e in registry.owner}
         self._state_decoders = {
             name: msgspec.json.Decoder(aggregate.state) for name, aggregate in registry.aggregates.items()
@@ -108,17 +112,37 @@ class Service:
         operation = self.registry.by_request[type(request)]
         authority, now = self.authority.current, self.now()
         granted = self._authorize(operation, request, call, authority, now)
-        if isinstance(request, Query):
-            work = UnitOfWork(self, operation, request, call, authority, granted, now)
-            try:
-                answer = await request.answer(work)
-            except DeniedError as refusal:
-                self.verdicts.out_of_reach(operation, request, call, now, refusal)
-                raise
-            return Outcome(status=200, body=answer, version=getattr(answer, "version", None))
-        if call.idempotency_key is None:
-            return await self._execute(operation, request, call, granted, authority, None)
-        return await self._execute_once(operation, request, call, granted, authority)
+        refused = False
+        try:
+            if isinstance(request, Query):
+                return await self._answer(operation, request, call, granted, authority, now)
+            if call.idempotency_key is None:
+                return await self._execute(operation, request, call, granted, authority, None)
+            return await self._execute_once(operation, request, call, granted, authority)
+        except DeniedError:
+            refused = True
+            raise
+        finally:
+            # One verdict for each call: the denial was recorded where it was found.
+            if not refused:
+                self.verdicts.record(operation, request, call, granted, now)
+
+    async def _answer(
+        self,
+        operation: Operation,
+        query: Query[Any],
+        call: Call,
+        granted: AuthzResult,
+        authority: Authority,
+        now: datetime,
+    ) -> Outcome:
+        work = UnitOfWork(self, operation, query, call, authority, granted, now)
+        try:
+            answer = await query.answer(work)
+        except DeniedError as refusal:
+            self.verdicts.out_of_reach(operation, query, call, now, refusal)
+            raise
+        return Outcome(status=200, body=answer, version=getattr(answer, "version", None))
 
     def _authorize(
         self, operation: Operation, request: Any, call: Call, authority: Authority, now: datetime
@@ -126,8 +150,8 @@ class Service:
         granted = authority.authorize(
             call.caller, operation.permission, call.conduit_id, call.surface_id, now
         )
-        self.verdicts.record(operation, request, call, granted, now)
         if not granted.allowed:
+            self.verdicts.record(operation, request, call, granted, now)
             raise denied(operation, call, granted.reason, granted.determining_policies, granted.context)
         return granted
 
@@ -171,25 +195,33 @@ class Service:
         key: tuple[IdempotencyKey, bytes] | None,
     ) -> Outcome:
         """Decide and append; start over when something that was seen has changed meanwhile."""
-        for attempt in range(ATTEMPTS):
-            if attempt > 1:
-                # Spread the losers of a crowded stream apart.
-                await asyncio.sleep(random.random() * 0.002 * 2**attempt)  # noqa: S311 - no secret
-            now = self.now()
-            work = UnitOfWork(self, operation, command, call, authority, granted, now)
-            try:
-                return await self._attempt(work, command, call, key)
-            except EpochMovedError:
-                authority = await self.authority.refresh()
-                granted = self._authorize(operation, command, call, authority, now)
-            except (LostRaceError, LoginTakenError):
-                if call.expected_version is not None:
-                    break
-            except DomainError as refusal:
-                if isinstance(refusal, DeniedError):
-                    self.verdicts.out_of_reach(operation, command, call, now, refusal)
-                await self._keep_refusal(refusal, call, operation, key)
-                raise
+        line = self._line if self.registry.aggregates[operation.aggregate].authority else nullcontext()
+        lost = moved = 0
+        async with AsyncExitStack() as held:
+            while lost < ATTEMPTS and moved < MOST_MOVES:
+                if lost + moved == 1:
+                    # Each change of the authority undoes all others that are under way: one after the other.
+                    await held.enter_async_context(line)
+                if lost > 1:
+                    # Spread the losers of a crowded stream apart.
+                    await asyncio.sleep(random.random() * 0.002 * 2**lost)  # noqa: S311 - no secret
+                now = self.now()
+                work = UnitOfWork(self, operation, command, call, authority, granted, now)
+                try:
+                    return await self._attempt(work, command, call, key)
+                except EpochMovedError:
+                    moved += 1
+                    authority = await self.authority.refresh()
+                    granted = self._authorize(operation, command, call, authority, self.now())
+                except (LostRaceError, LoginTakenError):
+                    lost += 1
+                    if call.expected_version is not None:
+                        break
+                except DomainError as refusal:
+                    if isinstance(refusal, DeniedError):
+                        self.verdicts.out_of_reach(operation, command, call, now, refusal)
+                    await self._keep_refusal(refusal, call, operation, key)
+                    raise
         raise ConcurrencyError("Another call changed the same objects first. Read them again and retry.")
 
     async def _attempt(

@@ -128,7 +128,12 @@ class UnitOfWork:
         return state
 
     async def find[S: Value, E: Event](self, aggregate: Aggregate[S, E], **filters: Any) -> Sequence[S]:
-        ids, self.searched[aggregate.name] = await self._service.lists.matching(aggregate, filters)
+        service, head = self._service, await self._service.store.horizon()
+        ids, mark = await service.lists.matching(aggregate, filters)
+        if mark < head:
+            await service.readers.caught_up(head)
+            ids, mark = await service.lists.matching(aggregate, filters)
+        self.searched[aggregate.name] = min(mark, self.searched.get(aggregate.name, mark))
         await self._read([(aggregate.name, id) for id in ids])
         states: list[S] = [self.loaded[aggregate.name, id].state for id in ids]
         return [state for state in states if _matches(aggregate.listing.filters, filters, state)]

@@ -127,8 +127,8 @@ def starting(settings: Settings) -> Generator[None]:
     """Says in a sentence why the service cannot start, and lets a stopped one unwind."""
     from beamwright.maintenance import NotPossibleError, in_sentences
 
-    # The server catches both signals while it serves and raises them again when it has ended. Unwinding
-    # from there closes what is open; Python's own handlers would leave the database running behind us.
+    # Before the server takes the signals over, and after it, a stop unwinds: Python's own handlers would
+    # leave an embedded database running behind us.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     try:

@@ -1,12 +1,10 @@
 """The feed at /events: the same operation as a page, or followed as server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Coroutine
 from typing import Any
 
-from litestar import Request, Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.response import Stream
+from litestar.types import Receive
 
 from beamwright.contexts.trust.feed import FeedPage, ListEvents
 from beamwright.kernel.errors import DomainError
@@ -16,8 +14,8 @@ from beamwright.kernel.value import encode, replace
 from beamwright.runtime.call import Call
 from beamwright.runtime.service import Service
 
-from .door import CORRELATION_HEADER, correlation_id
-from .rest import Rest, query_fields
+from .exchange import Exchange, query_fields
+from .rest import Rest, note_operation
 
 POLL = 0.25
 HEARTBEAT = 15.0
@@ -30,58 +28,61 @@ class FeedSurface:
         self._service = service
         self._rest = rest
 
-    def route(self) -> HTTPRouteHandler:
-        operation = self._service.registry.operations["list_events"]
+    async def answer(self, exchange: Exchange, operation: Operation, receive: Receive) -> None:
+        if "text/event-stream" in (exchange.header(b"accept") or ""):
+            await self._follow(exchange, operation, receive)
+        else:
+            await self._rest.answer(exchange, operation)
 
-        async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
-            if "text/event-stream" not in request.headers.get("accept", ""):
-                return await self._rest.answer(request, operation)
-            return await self._follow(request, operation)
-
-        return HTTPRouteHandler("/events", http_method="GET", status_code=200, name="list_events")(handle)
-
-    async def _follow(self, request: Request[Any, Any, Any], operation: Operation) -> Response[Any]:
-        correlation = correlation_id(request.headers.get(CORRELATION_HEADER))
+    async def _follow(self, exchange: Exchange, operation: Operation, receive: Receive) -> None:
+        note_operation(exchange, operation)
         try:
-            call = await self._rest.call(request, correlation)
-            given = query_fields(request.scope["query_string"])
+            call = await self._rest.call(exchange)
+            given = query_fields(exchange.scope["query_string"])
             wanted: ListEvents = self._service.decode(operation, given, strict=False)
-            last = request.headers.get("last-event-id")
+            last = exchange.header(b"last-event-id")
             wanted = replace(wanted, after=last) if last else wanted
-            first = await self._page(wanted, call)
+            page = await self._page(wanted, call)
         except Exception as error:
-            return self._rest.refuse(error, correlation)
-        headers = {CORRELATION_HEADER: correlation, "cache-control": "no-store"}
-        stream = self._events(wanted, call, first)
-        return Stream(stream, status_code=200, media_type="text/event-stream", headers=headers)
+            await self._rest.refuse(exchange, error)
+            return
+        await exchange.begin(200, "text/event-stream", {"cache-control": "no-store"})
+        await self._until_gone(receive, self._events(exchange, wanted, call, page))
+
+    async def _until_gone(self, receive: Receive, stream: Coroutine[Any, Any, None]) -> None:
+        """Stream until the client goes away or the stream ends by itself."""
+        streaming = asyncio.ensure_future(stream)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        _, pending = await asyncio.wait((streaming, gone), return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
 
     async def _page(self, wanted: ListEvents, call: Call) -> FeedPage:
         return (await self._service.call(wanted, call)).body
 
-    async def _events(self, wanted: ListEvents, call: Call, page: FeedPage) -> AsyncIterator[bytes]:
+    async def _events(self, exchange: Exchange, wanted: ListEvents, call: Call, page: FeedPage) -> None:
         quiet = 0.0
-        yield b"retry: 1000\n\n"
+        await exchange.part(b"retry: 1000\n\n")
         while True:
             for item in page.items:
-                yield (
-                    b"id: "
-                    + item.token.encode()
-                    + b"\nevent: "
-                    + item.type.encode()
-                    + b"\ndata: "
-                    + encode(item)
-                    + b"\n\n"
-                )
+                text = f"id: {item.token}\nevent: {item.type}\ndata: {encode(item).decode()}\n\n"
+                await exchange.part(text.encode())
             if not page.items:
                 await asyncio.sleep(POLL)
                 quiet += POLL
                 if quiet >= HEARTBEAT:
                     quiet = 0.0
-                    yield b": still here\n\n"
+                    await exchange.part(b": still here\n\n")
             try:
                 wanted = replace(wanted, after=page.next)
                 page = await self._page(wanted, call)
             except DomainError as error:
                 refusal = encode(problem(error, call.correlation_id))
-                yield b"event: problem\ndata: " + refusal + b"\n\n"
+                await exchange.part(b"event: problem\ndata: " + refusal + b"\n\n", last=True)
                 return
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue

@@ -17,6 +17,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from beamwright.kernel.registry import Registry
 from beamwright.kernel.value import encode
 from beamwright.runtime.health import Health
 from beamwright.settings import Settings
@@ -28,13 +29,18 @@ from .door import (
     MethodNotAllowedError,
     UnknownRouteError,
     correlation_id,
+    refusal,
+    refusal_headers,
 )
+from .exchange import JSON, PROBLEM, Exchange
 from .feed import FeedSurface
 from .mcp import McpSurface
-from .rest import JSON, Http, Rest
+from .rest import OPERATION, Rest
+from .router import Router
 
 log = structlog.get_logger("beamwright.http")
 
+FEED = "list_events"
 QUIET = ("/health", "/ready", "/metrics")
 
 
@@ -56,39 +62,77 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
             registry=self.registry,
         )
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def observe(self, operation: str, status: int, seconds: float) -> None:
+        """Children are looked up once: finding one by its labels costs more than counting."""
+        children = self._children.get((operation, status))
+        if children is None:
+            children = (self.requests.labels(operation, status), self.seconds.labels(operation))
+            self._children[operation, status] = children
+        children[0].inc()
+        children[1].observe(seconds)
 
 
 def application(
+    registry: Registry,
     rest: Rest,
     feed: FeedSurface,
     mcp: McpSurface,
     health: Health,
     settings: Settings,
     description: Callable[[], bytes],
-) -> Litestar:
+) -> ASGIApp:
+    """Operations are answered on bare ASGI; pages, probes and the mount for agents by Litestar."""
     metrics = Metrics()
+    router = Router(registry.operations.values())
+    pages = _pages(mcp, health, metrics, settings, description)
 
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await pages(scope, receive, send)
+            return
+        methods, path_values = router.find(scope["path"])
+        if not methods:
+            await pages(scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, path_values)
+        operation = methods.get(scope["method"])
+        if operation is None:
+            allowed = ", ".join(sorted(methods))
+            await rest.refuse(exchange, MethodNotAllowedError(f"This address takes {allowed}; see /docs."))
+        elif operation.name == FEED:
+            await feed.answer(exchange, operation, receive)
+        else:
+            await rest.answer(exchange, operation)
+
+    return _watched(answer, metrics)
+
+
+def _pages(
+    mcp: McpSurface, health: Health, metrics: Metrics, settings: Settings, description: Callable[[], bytes]
+) -> Litestar:
     def unrouted(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        own = _own(error, request)
         correlation = correlation_id(request.headers.get(CORRELATION_HEADER))
-        return rest.refuse(_own(error, request), correlation)
+        headers = {CORRELATION_HEADER: correlation, **refusal_headers(own, settings.base_url)}
+        document = refusal(own, correlation)
+        return Response(encode(document), status_code=document.status, headers=headers, media_type=PROBLEM)
 
     return Litestar(
         [
-            *rest.routes(),
-            feed.route(),
             *documents(description, settings),
             *_probes(health, metrics),
             ASGIRouteHandler("/mcp", is_mount=True, copy_scope=True, name="mcp")(_mount(mcp.asgi)),
         ],
         exception_handlers={Exception: unrouted},
-        middleware=[_watched(metrics)],
         lifespan=[mcp.lifespan],
         openapi_config=None,
         logging_config=None,
     )
 
 
-def _own(error: Exception, request: Http) -> Exception:
+def _own(error: Exception, request: Request[Any, Any, Any]) -> Exception:
     """The router's own refusals, in our words."""
     match error:
         case HTTPException(status_code=404):
@@ -126,40 +170,36 @@ def _probes(health: Health, metrics: Metrics) -> list[Any]:
     return [alive, ready, scrape]
 
 
-def _watched(metrics: Metrics) -> Callable[[ASGIApp], ASGIApp]:
+def _watched(app: ASGIApp, metrics: Metrics) -> ASGIApp:
     """One log line and one measurement per request; the address without its query, which may name people."""
 
-    def wrap(app: ASGIApp) -> ASGIApp:
-        async def watch(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            began = time.perf_counter()
-            seen: dict[str, Any] = {"status": 0, "correlation": ""}
+    async def watch(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status, correlation = 0, b""
 
-            async def note(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    seen["status"] = message["status"]
-                    for name, value in message["headers"]:
-                        if name == b"x-correlation-id":
-                            seen["correlation"] = value.decode()
-                await send(message)
+        async def note(message: Message) -> None:
+            nonlocal status, correlation
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                correlation = dict(message["headers"]).get(b"x-correlation-id", b"")
+            await send(message)
 
-            await app(scope, receive, note)
-            took = time.perf_counter() - began
-            name = getattr(scope.get("route_handler"), "name", None) or "other"
-            metrics.requests.labels(name, seen["status"]).inc()
-            metrics.seconds.labels(name).observe(took)
-            if scope["path"] not in QUIET:
-                log.info(
-                    "request",
-                    method=scope["method"],
-                    operation=name,
-                    status=seen["status"],
-                    ms=round(took * 1000, 2),
-                    correlation_id=seen["correlation"],
-                )
+        await app(scope, receive, note)
+        took = time.perf_counter() - began
+        known: Any = scope
+        name = known.get(OPERATION) or getattr(known.get("route_handler"), "name", None) or "other"
+        metrics.observe(name, status, took)
+        if scope["path"] not in QUIET:
+            log.info(
+                "request",
+                method=scope["method"],
+                operation=name,
+                status=status,
+                ms=round(took * 1000, 2),
+                correlation_id=correlation.decode("latin-1"),
+            )
 
-        return watch
-
-    return wrap
+    return watch

@@ -30,7 +30,9 @@ from .door import (
     refusal,
     refusal_headers,
 )
-from .rest import PROBLEM, Http, query_fields
+from .exchange import PROBLEM, query_fields
+
+type Http = Request[Any, Any, Any]
 
 ARRIVED = "beamwright.arrived"
 SESSION_HEADER = "mcp-session-id"

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from beamwright import __version__
-from beamwright.kernel.operation import Operation
+from beamwright.kernel.operation import Operation, snake
 from beamwright.kernel.problem import Problem
 from beamwright.kernel.registry import Registry
 
@@ -124,6 +124,10 @@ def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
     headers = {"X-Correlation-Id": {"schema": {"type": "string"}}}
+    if not operation.reads or operation.name == f"get_{snake(operation.aggregate)}":
+        headers["ETag"] = {"schema": {"type": "string"}}
+    if operation.creates:
+        headers["Location"] = {"schema": {"type": "string"}}
     success = {
         "description": "Done",
         "headers": headers,

@@ -1,12 +1,8 @@
-"""REST: one raw Litestar route per registered operation."""
+"""REST: an HTTP request becomes a call of the operation at its address, and its outcome the answer."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
-from litestar import Request, Response
-from litestar.handlers import HTTPRouteHandler
 
 from beamwright.contexts.trust.surface import SurfaceKind
 from beamwright.kernel.operation import Operation
@@ -17,23 +13,15 @@ from beamwright.runtime.service import Service
 from beamwright.settings import Settings
 
 from .door import (
-    CORRELATION_HEADER,
     MalformedRequestError,
     check_no_nul,
-    correlation_id,
     expected_version,
     idempotency_key,
     nested_too_deep,
-    read_body,
-    refusal,
-    refusal_headers,
 )
+from .exchange import JSON, PROBLEM, Exchange, query_fields
 
-type Http = Request[Any, Any, Any]
-type Handler = Callable[[Http], Awaitable[Response[bytes]]]
-
-JSON = "application/json"
-PROBLEM = "application/problem+json"
+OPERATION = "beamwright.operation"
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -45,55 +33,47 @@ class Rest:
         self._arrival = arrival
         self._settings = settings
 
-    def routes(self) -> list[HTTPRouteHandler]:
-        """Every operation but the feed, which can also be followed and has its own route."""
-        operations = self._service.registry.operations.values()
-        return [self._route(operation) for operation in operations if operation.name != "list_events"]
-
-    def _route(self, operation: Operation) -> HTTPRouteHandler:
-        async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
-            return await self.answer(request, operation)
-
-        path = operation.path.replace("}", ":str}")
-        register = HTTPRouteHandler(path, http_method=operation.method, status_code=200, name=operation.name)  # pyright: ignore[reportArgumentType] - a literal in the stubs
-        return register(handle)
-
-    async def answer(self, request: Http, operation: Operation) -> Response[bytes]:
-        correlation = correlation_id(request.headers.get(CORRELATION_HEADER))
+    async def answer(self, exchange: Exchange, operation: Operation) -> None:
+        note_operation(exchange, operation)
         try:
-            call = await self.call(request, correlation)
-            given = await self._given(request, operation)
+            call = await self.call(exchange)
+            given = await self._given(exchange, operation)
             typed = self._service.decode(operation, given, strict=not operation.reads)
-            check_no_nul(encode(typed))
-            return self._render(operation, await self._service.call(typed, call), correlation)
+            outcome = await self._service.call(typed, call)
         except Exception as error:
-            return self.refuse(error, correlation)
+            await self.refuse(exchange, error)
+            return
+        await self._render(exchange, operation, outcome)
 
-    async def call(self, request: Http, correlation: str) -> Call:
+    async def call(self, exchange: Exchange) -> Call:
         """Who calls: decided before anything of the body is read."""
-        headers = request.headers
-        loopback = request.client is not None and request.client.host in ("127.0.0.1", "::1")
         call = await self._arrival.call(
-            headers.get("authorization"), SurfaceKind.HTTP, correlation, loopback=loopback
+            exchange.header(b"authorization"),
+            SurfaceKind.HTTP,
+            exchange.correlation,
+            loopback=exchange.loopback,
         )
-        key, version = headers.get("idempotency-key"), headers.get("if-match")
+        key, version = exchange.header(b"idempotency-key"), exchange.header(b"if-match")
         if key is None and version is None:
             return call
         return replace(call, idempotency_key=idempotency_key(key), expected_version=expected_version(version))
 
-    async def _given(self, request: Http, operation: Operation) -> dict[str, Any]:
+    async def _given(self, exchange: Exchange, operation: Operation) -> dict[str, Any]:
         """Body, query and path joined; a name given in two places is refused."""
-        given = query_fields(request.scope["query_string"]) if operation.reads else await self._body(request)
-        doubled = [name for name in operation.path_fields if name in given]
-        if doubled:
+        reads = operation.reads
+        given = query_fields(exchange.scope["query_string"]) if reads else await self._body(exchange)
+        path_fields = exchange.path_values
+        if doubled := [name for name in path_fields if name in given]:
             raise MalformedRequestError(f"{', '.join(doubled)} is given by the path already.")
-        return given | request.path_params
+        given.update(path_fields)
+        return given
 
-    async def _body(self, request: Http) -> dict[str, Any]:
+    async def _body(self, exchange: Exchange) -> dict[str, Any]:
         settings = self._settings
-        body = await read_body(request.stream(), settings.max_body_bytes, settings.request_body_seconds)
-        if not body.strip():
+        body = await exchange.body(settings.max_body_bytes, settings.request_body_seconds)
+        if not body or body.isspace():
             return {}
+        check_no_nul(body)
         try:
             return _object.decode(body)
         except msgspec.ValidationError:
@@ -103,8 +83,8 @@ class Rest:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedRequestError(f"The body is not JSON: {error}.") from None
 
-    def _render(self, operation: Operation, outcome: Outcome, correlation: str) -> Response[bytes]:
-        headers = {CORRELATION_HEADER: correlation}
+    async def _render(self, exchange: Exchange, operation: Operation, outcome: Outcome) -> None:
+        headers: dict[str, str] = {}
         if outcome.version is not None:
             headers["etag"] = f'"{outcome.version}"'
         if outcome.status == 201:
@@ -112,24 +92,13 @@ class Rest:
         if outcome.replayed:
             headers["idempotency-replayed"] = "true"
         media_type = PROBLEM if outcome.status >= 400 else JSON
-        return Response(
-            encode(outcome.body), status_code=outcome.status, headers=headers, media_type=media_type
-        )
+        await exchange.answer(outcome.status, encode(outcome.body), media_type, headers)
 
-    def refuse(self, error: Exception, correlation: str) -> Response[bytes]:
-        document = refusal(error, correlation)
-        headers = {CORRELATION_HEADER: correlation, **refusal_headers(error, self._settings.base_url)}
-        return Response(encode(document), status_code=document.status, headers=headers, media_type=PROBLEM)
+    async def refuse(self, exchange: Exchange, error: Exception) -> None:
+        await exchange.refuse(error, self._settings.base_url)
 
 
-def query_fields(query_string: bytes) -> dict[str, Any]:
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
-        )
-    except (ValueError, UnicodeDecodeError):
-        raise MalformedRequestError("The query string is not valid UTF-8 or has too many fields.") from None
-    fields: Mapping[str, str] = dict(pairs)
-    if len(fields) != len(pairs):
-        raise MalformedRequestError("A query parameter is given more than once.")
-    return dict(fields)
+def note_operation(exchange: Exchange, operation: Operation) -> None:
+    """For the log line and the measurement of this request."""
+    scope: Any = exchange.scope
+    scope[OPERATION] = operation.name

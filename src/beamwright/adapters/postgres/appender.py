@@ -20,10 +20,10 @@ from beamwright.kernel.store import (
 )
 
 from .beside import write_beside
-from .database import Database
+from .database import Database, Use
 from .driver import Connection, Row
 
-CALL = f"SELECT outcomes, details, positions, transaction FROM append_commands({', '.join(f'${n}' for n in range(1, 40))})"
+CALL = "SELECT outcomes, details, positions, transaction FROM append_commands($1, $2, $3, $4, $5, $6, $7, $8)"
 EPOCH_LOCK = -1
 MOST_IN_A_CALL = 64
 
@@ -49,7 +49,7 @@ class Appender:
 
     async def _append_alone(self, append: Append) -> Mark:
         """Profile data shares the transaction, and a change of authority must not hold up a batch."""
-        async with self._database.connection(private=True) as connection, connection.transaction():
+        async with self._database.connection(Use.PROFILES) as connection, connection.transaction():
             mark = result(append, await call(connection, [append], locks(append)), 0)
             await write_beside(connection, append.beside)
         return mark
@@ -169,42 +169,22 @@ async def call(connection: Connection, appends: Sequence[Append], wanted: Locks)
     return row
 
 
-def _arguments(appends: Sequence[Append], wanted: Locks) -> list[Any]:
-    keys = sorted(wanted)
-    envelopes = [append.envelope for append in appends]
-    seen = _rows(appends, lambda a: ((type, id, version) for (type, id), version in a.seen.items()), 3)
-    searched = _rows(appends, lambda a: ((type, str(m[0]), m[1]) for type, m in a.searched.items()), 3)
-    claimed = _rows(appends, lambda a: ((c.kind, c.key, *stream) for c, stream in a.claimed), 4)
-    released = _rows(appends, lambda a: ((c.kind, c.key) for c in a.released), 2)
-    events = _rows(appends, lambda a: a.events, 8)
-    answers = _rows(
-        appends,
-        lambda a: [(a.idempotency[0].key, *a.idempotency[1][:3])] if a.idempotency else (),
-        4,
-    )
+def _arguments(appends: Sequence[Append], wanted: Locks) -> list[list[Any]]:
+    """One array of rows for each thing that the call locks, verifies or writes."""
     return [
-        keys,
-        [wanted[key] for key in keys],
-        [append.epoch for append in appends],
-        [append.bumps_epoch for append in appends],
-        *(list(column) for column in zip(*envelopes, strict=True)),
-        *seen,
-        *searched,
-        *claimed,
-        *released,
-        *events,
-        *answers,
+        [(key, wanted[key]) for key in sorted(wanted)],
+        [(append.epoch, append.bumps_epoch, *append.envelope) for append in appends],
+        _rows(appends, lambda a: [(*stream, version) for stream, version in a.seen.items()]),
+        _rows(appends, lambda a: [(type, str(mark[0]), mark[1]) for type, mark in a.searched.items()]),
+        _rows(appends, lambda a: [(claim.kind, claim.key, *stream) for claim, stream in a.claimed]),
+        _rows(appends, lambda a: [(claim.kind, claim.key) for claim in a.released]),
+        _rows(appends, lambda a: a.events),
+        _rows(appends, lambda a: [(a.idempotency[0].key, *a.idempotency[1][:3])] if a.idempotency else ()),
     ]
 
 
 def _rows(
-    appends: Sequence[Append], rows: Callable[[Append], Iterable[Sequence[Any]]], width: int
-) -> list[list[Any]]:
-    """Columns of all commands' rows, the command's number first."""
-    columns: list[list[Any]] = [[] for _ in range(width + 1)]
-    for number, append in enumerate(appends, 1):
-        for row in rows(append):
-            columns[0].append(number)
-            for column, value in zip(columns[1:], row, strict=True):
-                column.append(value)
-    return columns
+    appends: Sequence[Append], rows: Callable[[Append], Iterable[Sequence[Any]]]
+) -> list[tuple[Any, ...]]:
+    """Every command's rows, the command's number first."""
+    return [(number, *row) for number, append in enumerate(appends, 1) for row in rows(append)]

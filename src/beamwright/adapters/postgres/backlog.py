@@ -6,11 +6,11 @@ from beamwright.runtime.health import Backlog
 from .database import Database
 from .migrate import HEAD
 
-NEWEST = "SELECT transaction_id::text::bigint, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1"
+NEWEST = "SELECT transaction_id::text::bigint, position FROM events ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"
 
 HORIZON = """SELECT transaction_id::text::bigint, position FROM events
     WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY transaction_id DESC, position DESC LIMIT 1"""
+    ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
 
 BEHIND = """SELECT p.name, count(e.position) AS events,
         coalesce(extract(epoch FROM clock_timestamp() - min(e.recorded_at)), 0)::float8 AS seconds

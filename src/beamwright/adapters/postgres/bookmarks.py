@@ -10,7 +10,7 @@ from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.seams import Bookmark, Projection
 from beamwright.kernel.store import Mark
 
-from .database import Database
+from .database import Database, Use
 from .driver import Connection
 from .list_tables import ListProjection, ListTable
 
@@ -62,7 +62,7 @@ class PostgresBookmarks:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        async with self._database.connection() as connection, connection.transaction():
+        async with self._database.connection(Use.DERIVED) as connection, connection.transaction():
             yield connection
 
     async def advance(self, transaction: Connection, keys: Sequence[tuple[str, str]], mark: Mark) -> None:

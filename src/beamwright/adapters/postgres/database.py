@@ -1,7 +1,8 @@
-"""Connections: one pool for the service's role, one that may also open the profile store."""
+"""Connections: one pool for commands and reads, one that may open the profile store, one for derived data."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from enum import StrEnum
 from typing import Any
 
 import asyncpg
@@ -34,18 +35,33 @@ class UnsafeDatabaseError(RuntimeError):
     """The database would lose acknowledged commands; the service refuses to start."""
 
 
-class Database:
-    """The two pools, opened together."""
+class Use(StrEnum):
+    """What a connection is for."""
 
-    def __init__(self, pool: Pool, private: Pool) -> None:
-        self._pool = pool
-        self._private = private
+    SERVICE = "service"
+    # May read and write personal data.
+    PROFILES = "profiles"
+    # Writes what can be derived again from the log, so its commits need not wait for the disk.
+    DERIVED = "derived"
+
+
+SETTINGS = {
+    Use.SERVICE: {},
+    Use.PROFILES: {"beamwright.profiles": "open"},
+    Use.DERIVED: {"synchronous_commit": "off"},
+}
+
+
+class Database:
+    """The pools, opened together."""
+
+    def __init__(self, pools: Mapping[Use, Pool]) -> None:
+        self._pools = pools
 
     @classmethod
     async def open(cls, dsn: str, *, size: int = 8) -> "Database":
-        pool = await _pool(dsn, size, {})
-        private = await _pool(dsn, 2, {"beamwright.profiles": "open"})
-        database = cls(pool, private)
+        sizes = {Use.SERVICE: size, Use.PROFILES: 2, Use.DERIVED: 2}
+        database = cls({use: await _pool(dsn, sizes[use], SETTINGS[use]) for use in Use})
         try:
             await database._check_durability()
         except BaseException:
@@ -54,15 +70,14 @@ class Database:
         return database
 
     async def close(self) -> None:
-        await self._pool.close()
-        await self._private.close()
+        for pool in self._pools.values():
+            await pool.close()
 
     @asynccontextmanager
-    async def connection(self, *, private: bool = False) -> AsyncGenerator[Connection]:
+    async def connection(self, use: Use = Use.SERVICE) -> AsyncGenerator[Connection]:
         """A connection for one piece of work; whatever keeps the database away is one refusal."""
-        pool = self._private if private else self._pool
         try:
-            async with pool.acquire(timeout=5) as connection:
+            async with self._pools[use].acquire(timeout=5) as connection:
                 yield connection
         except UNREACHABLE as error:
             log.warning("database_away", error=f"{type(error).__name__}: {error}"[:300])

@@ -19,7 +19,7 @@ from beamwright.kernel.profiles import (
 )
 from beamwright.kernel.store import Mark
 
-from .database import Database
+from .database import Database, Use
 from .driver import Row
 from .lists import Conditions, reach_condition
 
@@ -116,7 +116,7 @@ class PostgresProfiles:
         return found, encode_cursor([search.sort, text, str(last["id"])]), mark
 
     async def _fetch(self, query: str, *arguments: Any) -> list[Row]:
-        async with self._database.connection(private=True) as connection:
+        async with self._database.connection(Use.PROFILES) as connection:
             return await connection.fetch(query, *arguments)
 
 

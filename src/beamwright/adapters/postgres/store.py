@@ -51,11 +51,11 @@ READ_LOG = f"""SELECT {STORED} FROM events
     AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
     AND (cardinality($4::text[]) = 0 OR stream_type = ANY ($4))
     AND (cardinality($5::text[]) = 0 OR event_type = ANY ($5))
-    ORDER BY transaction_id, position LIMIT $3"""
+    ORDER BY events.transaction_id, events.position LIMIT $3"""
 
 HORIZON = """SELECT transaction_id::text::bigint, position FROM events
     WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY transaction_id DESC, position DESC LIMIT 1"""
+    ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
 
 READ_AUTHORITY = f"""SELECT {STORED} FROM events WHERE position > $1 AND stream_type = ANY ($2)
     AND stream_type IN ('Actor', 'Agent', 'Conduit', 'Facility', 'Policy', 'Surface', 'Visit') ORDER BY position"""

@@ -8,7 +8,7 @@ from uuid import UUID
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor, encode_cursor
 from beamwright.kernel.seams import Verdict
 
-from .database import Database
+from .database import Database, Use
 from .lists import Conditions
 
 COLUMNS = Verdict.__struct_fields__
@@ -23,7 +23,7 @@ class PostgresVerdictLog:
 
     async def write(self, verdicts: Sequence[Verdict]) -> None:
         rows = [[getattr(verdict, column) for column in COLUMNS] for verdict in verdicts]
-        async with self._database.connection() as connection:
+        async with self._database.connection(Use.DERIVED) as connection:
             await connection.copy_records_to_table("conduit_verdicts", records=rows, columns=COLUMNS)
 
     async def page(self, request: Any) -> tuple[Sequence[Verdict], str | None]:

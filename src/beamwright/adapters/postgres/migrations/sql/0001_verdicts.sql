@@ -30,8 +30,14 @@ BEGIN
         IF to_regclass('conduit_verdicts_' || to_char(month AT TIME ZONE 'UTC', 'YYYYMM')) IS NULL
             AND NOT EXISTS (SELECT FROM conduit_verdicts_rest WHERE occurred_at >= month
                 AND occurred_at < month + interval '1 month') THEN
-            EXECUTE format('CREATE TABLE %I PARTITION OF conduit_verdicts FOR VALUES FROM (%L) TO (%L)',
-                'conduit_verdicts_' || to_char(month AT TIME ZONE 'UTC', 'YYYYMM'), month, month + interval '1 month');
+            BEGIN
+                EXECUTE format('CREATE TABLE %I PARTITION OF conduit_verdicts FOR VALUES FROM (%L) TO (%L)',
+                    'conduit_verdicts_' || to_char(month AT TIME ZONE 'UTC', 'YYYYMM'), month,
+                    month + interval '1 month');
+            EXCEPTION WHEN check_violation THEN
+                -- Rows of this month came into the rest meanwhile, where they are kept and dropped as well.
+                NULL;
+            END;
         END IF;
     END LOOP;
     FOR old IN
