@@ -128,7 +128,7 @@ def _run_many(settings: Settings, dsn: str, listener: socket.socket) -> None:
     command += ["--data", str(settings.data), "--host", settings.host, "--port", str(settings.port)]
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)
+        return subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)  # noqa: S603 - our own program
 
     children = [start() for _ in range(settings.processes)]
     stopping = False

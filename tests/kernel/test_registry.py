@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from beamwright.app import registry
 from beamwright.kernel.aggregate import Aggregate, HistoryRequest, ListRequest
-from beamwright.kernel.event import Belonging, Event, event_type, payload
 from beamwright.kernel.errors import DomainError, NotFoundError
+from beamwright.kernel.event import Belonging, Event, event_type, payload
 from beamwright.kernel.operation import Command, Operation, Query, snake
 from beamwright.kernel.registry import Registry, RegistryError
 from beamwright.kernel.value import Value, encode

@@ -9,7 +9,6 @@ import pytest
 
 from tests.live import LiveServer
 
-
 NOBODY = UUID(int=7)
 
 

@@ -22,7 +22,7 @@ class AuthzDecision(StrEnum):
 
 class AuthzReason(StrEnum):
     GRANTED = "Granted"
-    TOKEN_SCOPE = "TokenScope"
+    TOKEN_SCOPE = "TokenScope"  # noqa: S105 - a reason, not a secret
     SURFACE_RETIRED = "SurfaceRetired"
     CONDUIT_RETIRED = "ConduitRetired"
     ACTOR_UNKNOWN = "ActorUnknown"

@@ -151,6 +151,9 @@ class LogFilter(NamedTuple):
     event_types: Sequence[str] = ()
 
 
+EVERYTHING = LogFilter()
+
+
 class EventStore(Protocol):
     """The append-only log."""
 
@@ -164,7 +167,7 @@ class EventStore(Protocol):
 
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]: ...
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = LogFilter()) -> Sequence[Stored]:
+    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
         """The next events in reading order, only those that no running transaction can still precede."""
         ...
 

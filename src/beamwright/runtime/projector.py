@@ -120,13 +120,13 @@ class Projector:
             await self._apply(group, events, mark)
         except UnavailableError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - a worker loop parks whatever fails
             for key in group:
                 try:
                     await self._apply([key], events, mark)
                 except UnavailableError:
                     raise
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - a worker loop parks whatever fails
                     await self._park(key, error)
 
     async def _apply(self, keys: Sequence[Key], events: Sequence[Stored], mark: Mark) -> None:

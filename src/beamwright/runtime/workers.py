@@ -29,7 +29,7 @@ class Workers:
             try:
                 await work()
                 return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a worker is started again whatever it died of
                 log.error("worker_failed", worker=name, error=f"{type(error).__name__}: {error}")
             await asyncio.sleep(pause)
             pause = min(pause * 2, 30.0)

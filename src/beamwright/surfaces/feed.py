@@ -43,7 +43,7 @@ class FeedSurface:
             last = exchange.header(b"last-event-id")
             wanted = replace(wanted, after=last) if last else wanted
             page = await self._page(wanted, call)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a surface answers every failure
             await self._rest.refuse(exchange, error)
             return
         await exchange.begin(200, "text/event-stream", {"cache-control": "no-store"})

@@ -104,7 +104,7 @@ class McpSurface:
             arrived = await self._arrived(request, correlation)
             body = await self._body(receive)
             protocol = await self._loaded()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a surface answers every failure
             await self._refuse(error, correlation, send)
             return
         headers = {CORRELATION_HEADER: correlation}

@@ -172,7 +172,7 @@ class Tools:
         call = arrived(context).call
         try:
             outcome = await self._outcome(params, under_conditions(call, params.meta or {}))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a surface answers every failure
             problem = refusal(error, call.correlation_id)
             outcome = Outcome(status=problem.status, body=problem)
         return rendered(outcome, call.correlation_id)

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from tests.adapters.test_store_contract import write
 
 from beamwright.adapters.postgres.database import Database, UnsafeDatabaseError
 from beamwright.adapters.postgres.store import PostgresEventStore
 from beamwright.app import new_id
 from beamwright.kernel.errors import DatabaseUnavailableError
-from tests.adapters.test_store_contract import write
 
 INSERT = """INSERT INTO events (event_id, stream_type, stream_id, version, event_type, payload, principal_id,
     command_name, surface_id, correlation_id, occurred_at)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from beamwright.kernel.event import Beside
 from beamwright.kernel.store import (
+    EVERYTHING,
     AnsweredBeforeError,
     Append,
     ClaimTakenError,
@@ -47,7 +48,7 @@ class MemoryEventStore:
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
         return [event for event in self._streams.get(name, []) if event.version > after_version][:limit]
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = LogFilter()) -> Sequence[Stored]:
+    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
         return [
             event
             for event in self.log

@@ -85,7 +85,7 @@ class Appender:
             for entry in entries:
                 try:
                     await self._call([entry])
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - handed to whoever waits
                     _fail(entry[2], error)
         except BaseException as error:
             for _, _, future in entries:
@@ -108,7 +108,7 @@ class Appender:
                 continue
             try:
                 future.set_result(result(append, row, number))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - handed to whoever waits
                 future.set_exception(error)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from beamwright.kernel.store import (
+    EVERYTHING,
     Append,
     IdempotencyKey,
     LogFilter,
@@ -83,7 +84,7 @@ class PostgresEventStore:
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
         return [_stored(row) for row in await self._database.fetch(READ_EVENTS, *name, after_version, limit)]
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = LogFilter()) -> Sequence[Stored]:
+    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
         rows = await self._database.fetch(
             READ_LOG,
             str(after.transaction_id),

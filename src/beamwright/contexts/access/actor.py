@@ -385,9 +385,9 @@ class UpdateActorProfile(Command[ProfiledActor]):
 
     actor_id: UUID
     name: PersonName | UnsetType = UNSET
-    email: Email | None | UnsetType = UNSET
-    phone: Phone | None | UnsetType = UNSET
-    affiliation: Affiliation | None | UnsetType = UNSET
+    email: Email | UnsetType | None = UNSET
+    phone: Phone | UnsetType | None = UNSET
+    affiliation: Affiliation | UnsetType | None = UNSET
 
     async def gather(self, world: World) -> ProfiledActor:
         return await ProfiledActor.gather(world, self.actor_id)

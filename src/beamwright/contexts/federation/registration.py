@@ -114,8 +114,8 @@ class UpdateFacility(Command[FacilityWithPeerActor]):
 
     facility_id: UUID
     display_name: text.Name | UnsetType = UNSET
-    base_url: BaseUrl | None | UnsetType = UNSET
-    peer_actor_id: UUID | None | UnsetType = UNSET
+    base_url: BaseUrl | UnsetType | None = UNSET
+    peer_actor_id: UUID | UnsetType | None = UNSET
 
     def patched(self, facility: Facility) -> Facility:
         """The facility after this request, or the first refusal of a value."""

@@ -361,7 +361,7 @@ class UpdatePolicy(Command[Policy]):
 
     policy_id: UUID
     name: text.Name | UnsetType = UNSET
-    description: text.Description | None | UnsetType = UNSET
+    description: text.Description | UnsetType | None = UNSET
 
     async def gather(self, world: World) -> Policy:
         return await world.load(policies, self.policy_id)

@@ -144,7 +144,7 @@ class UpdateZone(Command[Zone]):
 
     zone_id: UUID
     name: text.Name | UnsetType = UNSET
-    description: text.Description | None | UnsetType = UNSET
+    description: text.Description | UnsetType | None = UNSET
 
     async def gather(self, world: World) -> Zone:
         return await world.load(zones, self.zone_id)

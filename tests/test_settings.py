@@ -1,0 +1,63 @@
+"""Settings come from the environment, are typed, and refuse what would leave the service open."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from beamwright.settings import UnsafeSettingsError, read_settings
+
+PROVIDER = '[{"issuer": "https://id.example.org", "jwks_url": "https://id.example.org/keys"}]'
+PRODUCTION = {
+    "APP_ENV": "production",
+    "BUILT_IN_ISSUER_ENABLED": "false",
+    "IDENTITY_PROVIDERS": PROVIDER,
+    "PUBLIC_BASE_URL": "https://beamline.example.org",
+}
+
+
+def test_defaults_are_secure_and_local() -> None:
+    settings = read_settings({})
+    assert (settings.host, settings.require_authenticated_principal) == ("127.0.0.1", True)
+    assert settings.issuer_active and not settings.laptop
+
+
+def test_the_environment_is_typed_and_arguments_win() -> None:
+    settings = read_settings(
+        {"PORT": "9000", "VISIT_PRESENCE_LIMIT": "PT2H", "DATA": "/x"}, port=9001, host=None
+    )
+    assert (settings.port, settings.data) == (9001, Path("/x"))
+    assert settings.visit_presence_limit == timedelta(hours=2)
+
+
+def test_production_as_it_should_be_is_accepted() -> None:
+    settings = read_settings(PRODUCTION)
+    assert not settings.issuer_active and settings.identity_providers[0].issuer == "https://id.example.org"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"BUILT_IN_ISSUER_ENABLED": "true"}, "BUILT_IN_ISSUER_ENABLED"),
+        ({"REQUIRE_AUTHENTICATED_PRINCIPAL": "false"}, "REQUIRE_AUTHENTICATED_PRINCIPAL"),
+        ({"IDENTITY_PROVIDERS": "[]"}, "IDENTITY_PROVIDERS"),
+        ({"IDENTITY_PROVIDERS": "nonsense"}, "IDENTITY_PROVIDERS"),
+        ({"IDENTITY_PROVIDERS": PROVIDER.replace("https://id.example.org/keys", "http://x.org/k")}, "https"),
+        ({"PUBLIC_BASE_URL": "http://beamline.example.org"}, "PUBLIC_BASE_URL"),
+        ({"APP_ENV": "staging"}, "APP_ENV"),
+        ({"PORT": "ninety"}, "PORT"),
+        ({"SELF_FACILITY_CODE": "Not A Code"}, "SELF_FACILITY_CODE"),
+        ({"AUTHORITY_POLL_SECONDS": "60"}, "AUTHORITY_POLL_SECONDS"),
+        ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"VISIT_PRESENCE_LIMIT": "PT1S"}, "VISIT_PRESENCE_LIMIT"),
+    ],
+)
+def test_unsafe_or_unusable_settings_say_which_and_why(change: dict[str, str], says: str) -> None:
+    with pytest.raises(UnsafeSettingsError, match=says):
+        read_settings(PRODUCTION | change)
+
+
+def test_a_laptop_listens_on_loopback_only() -> None:
+    assert read_settings({"REQUIRE_AUTHENTICATED_PRINCIPAL": "false"}).laptop
+    with pytest.raises(UnsafeSettingsError, match="laptop"):
+        read_settings({"REQUIRE_AUTHENTICATED_PRINCIPAL": "false", "HOST": "0.0.0.0"})
