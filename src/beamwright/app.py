@@ -35,6 +35,7 @@ from beamwright.runtime.authority import AuthorityKeeper
 from beamwright.runtime.health import Health
 from beamwright.runtime.projector import Projector
 from beamwright.runtime.readers import Readers
+from beamwright.runtime.schedules import run_schedules
 from beamwright.runtime.seeding import seed_installation
 from beamwright.runtime.service import Service
 from beamwright.runtime.upkeep import run_upkeep
@@ -116,7 +117,7 @@ class App:
         )
         self.authority.listen(self._names_may_have_changed)
         self.verdicts = Verdicts(self.verdict_log, new_id, self._verdict_level)
-        self.readers = Readers(self._slowest_list)
+        self.readers = Readers(self._list_marks)
         self.service = Service(
             registry(),
             store=self.store,
@@ -146,6 +147,7 @@ class App:
         self._workers.start("authority", lambda: self.authority.poll(self.settings.authority_poll_seconds))
         self._workers.start("verdicts", self.verdicts.run)
         self._workers.start("projector", self.projector.run)
+        self._workers.start("schedules", lambda: run_schedules(self.service, self.leases, self.holder))
         self._workers.start(
             "upkeep", lambda: run_upkeep(self.leases, self.holder, [self._prune_answers, self._keep_verdicts])
         )
@@ -158,9 +160,8 @@ class App:
         conduit = self.authority.current.state("Conduit", conduit_id, Conduit)
         return conduit.verdict_level if conduit is not None else "All"
 
-    async def _slowest_list(self) -> Mark:
-        marks = [bookmark.mark for bookmark in await self.bookmarks.all() if bookmark.serving]
-        return min(marks, default=Mark(0, 0))
+    async def _list_marks(self) -> dict[str, Mark]:
+        return {bookmark.name: bookmark.mark for bookmark in await self.bookmarks.all() if bookmark.serving}
 
     async def _prune_answers(self) -> None:
         await self.database.execute(

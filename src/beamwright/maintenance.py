@@ -89,7 +89,7 @@ class ReadModels:
             self._store,
             self._bookmarks,
             self._leases,
-            Readers(self._store.horizon),
+            Readers(_nobody_waits_here),
             lambda: datetime.now(UTC),
             self._holder,
             _nobody_reads_here,
@@ -127,6 +127,10 @@ class ReadModels:
             done = bookmark is None or bookmark.serving
             progress(Built(key[0], newest if bookmark is None else bookmark.mark, newest, done))
         return all(key not in known or known[key].serving for key in wanted)
+
+
+async def _nobody_waits_here() -> dict[str, Mark]:
+    return {}
 
 
 async def _nobody_reads_here() -> None:

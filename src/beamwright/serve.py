@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -19,6 +20,9 @@ from beamwright.app import App, http
 from beamwright.settings import Settings
 
 log = structlog.get_logger("beamwright")
+
+# How a process ends that cannot start and has said why: another try would end the same.
+REFUSED = 2
 
 
 def configure_logging(level: str) -> None:
@@ -78,6 +82,7 @@ async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -
         timeout_graceful_shutdown=3,
     )
     server = Server(config)
+    log.info("serving", address=settings.base_url, docs=f"{settings.base_url}/docs", data=str(settings.data))
     for wanted in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(wanted, server.handle_exit, wanted, None)
     try:
@@ -100,9 +105,6 @@ def serve(settings: Settings) -> None:
     embedded = EmbeddedPostgres(settings.data) if settings.database_url is None else None
     dsn = embedded.start() if embedded is not None else str(settings.database_url)
     try:
-        log.info(
-            "serving", address=settings.base_url, docs=f"{settings.base_url}/docs", data=str(settings.data)
-        )
         if settings.processes == 1:
             run_process(settings, dsn, listener)
         else:
@@ -115,20 +117,14 @@ def serve(settings: Settings) -> None:
 
 def _run_many(settings: Settings, dsn: str, listener: socket.socket) -> None:
     """Serving processes share one listening socket; when one dies, another takes its place."""
-    command = [
-        sys.executable,
-        "-m",
-        "beamwright",
-        "serve-process",
-        "--fd",
-        str(listener.fileno()),
-        "--dsn",
-        dsn,
-    ]
+    fd = listener.fileno()
+    command = [sys.executable, "-m", "beamwright", "serve-process", "--fd", str(fd)]
     command += ["--data", str(settings.data), "--host", settings.host, "--port", str(settings.port)]
+    # The address may hold a password, which a command line would show to everyone on the machine.
+    environment = os.environ | {"DATABASE_URL": dsn}
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, pass_fds=[listener.fileno()], start_new_session=True)  # noqa: S603 - our own program
+        return subprocess.Popen(command, pass_fds=[fd], env=environment, start_new_session=True)  # noqa: S603 - our own program
 
     children = [start() for _ in range(settings.processes)]
     stopping = False
@@ -143,6 +139,9 @@ def _run_many(settings: Settings, dsn: str, listener: socket.socket) -> None:
         for number, child in enumerate(children):
             if child.poll() is not None:
                 log.warning("process_died", exit_code=child.returncode)
+                if child.returncode == REFUSED:
+                    _stop_all(children)
+                    raise SystemExit(REFUSED)
                 children[number] = start()
         signal.sigtimedwait([signal.SIGCHLD], 0.5)
     _stop_all(children)
@@ -158,7 +157,7 @@ def _stop_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
             child.kill()
 
 
-def run_forever(settings: Settings, dsn: str, fd: int) -> None:
+def run_forever(settings: Settings, fd: int) -> None:
     """Entry of a child process."""
     configure_logging(settings.log_level)
-    run_process(settings, dsn, socket.socket(fileno=fd))
+    run_process(settings, str(settings.database_url), socket.socket(fileno=fd))

@@ -79,7 +79,8 @@ class Settings(Value):
 
     @property
     def base_url(self) -> str:
-        return (self.public_base_url or f"http://{self.host}:{self.port}").rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.public_base_url or f"http://{host}:{self.port}").rstrip("/")
 
     @property
     def issuer_active(self) -> bool:

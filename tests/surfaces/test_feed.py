@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import uuid4
 
 import httpx
@@ -91,3 +92,15 @@ def test_a_revoked_reader_is_cut_off(server: LiveServer, admin: httpx.Client) ->
         assert admin.post(f"/policies/{policy}/revoke", json={"reason": "over"}).status_code == 200
         last = [event for event in stream][-1]
     assert last["event"] == "problem" and json.loads(last["data"])["code"] == "AuthorizationDeniedError"
+
+
+def test_a_stream_ends_with_its_token(server: LiveServer, admin: httpx.Client) -> None:
+    with server.client() as client:
+        stream = follow(client)
+        next(stream)
+        server.clock.ahead = timedelta(hours=3)
+        try:
+            last = [event for event in stream][-1]
+        finally:
+            server.clock.ahead = timedelta()
+    assert last["event"] == "problem" and json.loads(last["data"])["code"] == "RefusedTokenError"

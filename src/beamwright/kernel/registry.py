@@ -54,13 +54,13 @@ class Registry:
 
 def discover(package: ModuleType) -> Registry:
     """Every aggregate and operation below `package`: a new module needs no second place to be named in."""
-    found: dict[str, Aggregate[Any, Any]] = {}
+    found: dict[int, Aggregate[Any, Any]] = {}
     for module in sorted(info.name for info in walk_packages(package.__path__, f"{package.__name__}.")):
         for value in vars(import_module(module)).values():
             if isinstance(value, Aggregate):
                 aggregate = cast(Aggregate[Any, Any], value)
-                found[aggregate.name] = aggregate
-    return Registry([found[name] for name in sorted(found)])
+                found[id(aggregate)] = aggregate
+    return Registry(sorted(found.values(), key=lambda aggregate: aggregate.name))
 
 
 def _unique[K, V](pairs: Iterable[tuple[K, V]]) -> dict[K, V]:

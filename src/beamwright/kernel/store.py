@@ -80,6 +80,8 @@ class NewEvent(NamedTuple):
     schema_version: int
     payload: str
     occurred_at: datetime
+    # Whether the authority is folded from it.
+    bumps_epoch: bool = False
 
 
 class Envelope(NamedTuple):
@@ -120,8 +122,11 @@ class Append(NamedTuple):
     released: Sequence[Claim] = ()
     beside: Sequence[Beside] = ()
     epoch: int | None = None
-    bumps_epoch: bool = False
     idempotency: tuple[IdempotencyKey, StoredAnswer] | None = None
+
+    @property
+    def bumps_epoch(self) -> bool:
+        return any(event.bumps_epoch for event in self.events)
 
 
 class LostRaceError(Exception):

@@ -53,6 +53,11 @@ class Report(Value):
     reasons: list[str] = []
 
 
+def shape(version: str) -> str:
+    """The part of a list's version that changes with its declaration; the rest counts its rebuilds."""
+    return version.partition("_")[0]
+
+
 class Health:
     """Asks the database, the schema and the read models."""
 
@@ -91,8 +96,12 @@ class Health:
             for mark in await self._bookmarks.all()
         ]
         reasons = [] if current else ["migrations missing"]
-        served = {each.name for each in projections if each.serving}
-        reasons += [f"list {each.name} is being built" for each in projections if each.name not in served]
+        served = {(each.name, shape(each.version)) for each in projections if each.serving}
+        reasons += [
+            f"list {each.name} is being built"
+            for each in await self._bookmarks.projections()
+            if (each.name, shape(each.version)) not in served
+        ]
         reasons += [
             f"list {each.name} is {each.behind_seconds:.0f} s behind"
             for each in projections

@@ -49,6 +49,7 @@ class Projector:
         self._poll = poll
         self._projections: dict[Key, Projection] = {}
         self._marks: dict[Key, Bookmark] = {}
+        self._building_first = False
 
     async def run(self) -> None:
         """Work whenever the lease is ours, for ever."""
@@ -95,23 +96,30 @@ class Projector:
                 return
 
     async def catch_up(self) -> int:
-        """Read one batch for the projections that are furthest behind; how many events it had."""
-        ready = [
-            key for key, mark in self._marks.items() if mark.retry_at is None or mark.retry_at <= self._now()
-        ]
-        if not ready:
-            return 0
-        after = min(self._marks[key].mark for key in ready)
-        group = [key for key in ready if self._marks[key].mark == after]
-        events = await self._store.read_log(after, BATCH)
-        if not events:
-            await self._swap(group)
-            if len(group) == len(self._marks):
-                self._readers.advance(after)
-            return 0
-        await self._project(group, events)
-        self._readers.advance(min(self._marks[key].mark for key in ready))
-        return len(events)
+        """Read one batch for those that share the oldest mark; how many events it had."""
+        now = self._now()
+        ready = [key for key, mark in self._marks.items() if mark.retry_at is None or mark.retry_at <= now]
+        for group in self._groups(ready):
+            after = self._marks[group[0]].mark
+            events = await self._store.read_log(after, BATCH)
+            if events:
+                await self._project(group, events)
+            else:
+                await self._swap(group)
+            self._readers.advance({key[0]: mark.mark for key, mark in self._marks.items() if mark.serving})
+            if events:
+                return len(events)
+        return 0
+
+    def _groups(self, ready: Sequence[Key]) -> list[list[Key]]:
+        """The hindmost of the lists that serve and of those being built; they take turns."""
+        self._building_first = not self._building_first
+        groups: list[list[Key]] = []
+        for serving in (not self._building_first, self._building_first):
+            some = [key for key in ready if self._marks[key].serving is serving]
+            oldest = min((self._marks[key].mark for key in some), default=None)
+            groups.append([key for key in some if self._marks[key].mark == oldest])
+        return [group for group in groups if group]
 
     async def _project(self, group: Sequence[Key], events: Sequence[Stored]) -> None:
         """All together in one transaction; when one fails, each by itself, so that the others go on."""

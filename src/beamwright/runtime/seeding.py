@@ -41,11 +41,14 @@ async def seed_installation(service: Service, *, builtin_issuer: bool) -> None:
         builtin_issuer,
     )
     missing = await _missing(service, streams)
-    if missing:
+    # The first start writes everything at once; later ones add what is new, each for itself.
+    first = not service.authority.current.states("Policy", Policy)
+    for streams in [missing] if first and missing else [[stream] for stream in missing]:
         try:
-            await service.store.append(_append(service, missing))
-        except (LostRaceError, ClaimTakenError):
-            log.info("seeded_elsewhere")
+            await service.store.append(_append(service, streams))
+        except (LostRaceError, ClaimTakenError) as error:
+            log.info("seed_left_out", streams=[str(stream.id) for stream in streams], error=str(error))
+    if missing:
         await service.authority.refresh()
     await _set_laptop_policy(service)
 
@@ -79,14 +82,14 @@ def _append(service: Service, streams: Sequence[SeedStream]) -> Append:
         seen={(stream.aggregate, stream.id): 0 for stream in streams},
         claimed=claimed,
         beside=beside,
-        bumps_epoch=True,
     )
 
 
 def _new_event(service: Service, name: StreamName, version: int, event: Event) -> NewEvent:
     kind = event_type(type(event))
-    text = payload(event).decode()
-    return NewEvent(service.new_id(), *name, version, kind.name, kind.schema_version, text, event.occurred_at)
+    bumps = service.registry.aggregates[name[0]].authority
+    row = (*name, version, kind.name, kind.schema_version, payload(event).decode(), event.occurred_at, bumps)
+    return NewEvent(service.new_id(), *row)
 
 
 def _envelope() -> Envelope:
@@ -111,7 +114,6 @@ async def _set_laptop_policy(service: Service) -> None:
         envelope=_envelope(),
         events=[_new_event(service, name, version + 1, event)],
         seen={name: version},
-        bumps_epoch=True,
     )
     try:
         await service.store.append(append)

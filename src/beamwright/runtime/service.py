@@ -355,7 +355,6 @@ class Service:
             released=released,
             beside=beside,
             epoch=work.epoch if events else None,
-            bumps_epoch=any(self.registry.aggregates[name[0]].authority for name in written),
             idempotency=answer,
         )
 
@@ -384,6 +383,7 @@ class Service:
                     kind.schema_version,
                     payload(event).decode(),
                     event.occurred_at,
+                    aggregate.authority,
                 )
             )
         return rows

@@ -131,7 +131,7 @@ class UnitOfWork:
         service, head = self._service, await self._service.store.horizon()
         ids, mark = await service.lists.matching(aggregate, filters)
         if mark < head:
-            await service.readers.caught_up(head)
+            await service.readers.caught_up(aggregate.snake, head)
             ids, mark = await service.lists.matching(aggregate, filters)
         self.searched[aggregate.name] = min(mark, self.searched.get(aggregate.name, mark))
         await self._read([(aggregate.name, id) for id in ids])
@@ -186,16 +186,16 @@ class UnitOfWork:
         ]
 
     async def page(self, aggregate: Aggregate[Any, Any], request: ListRequest) -> Page:
-        await self.caught_up(request.consistent_with)
+        await self.caught_up(aggregate, request.consistent_with)
         found = await self._service.lists.page(aggregate, request, self.granted.reach, self.now)
         decoder = self._service.state_decoder(aggregate)
         rows = [(decoder.decode(row.state), row) for row in found.rows]
         items = await self.views(aggregate, rows)
         return Page(items=items, next_cursor=found.next_cursor, as_of=found.mark.token())
 
-    async def caught_up(self, token: str | None) -> None:
+    async def caught_up(self, aggregate: Aggregate[Any, Any], token: str | None) -> None:
         if token is not None:
-            await self._service.readers.caught_up(Mark.parse(token))
+            await self._service.readers.caught_up(aggregate.snake, Mark.parse(token))
 
     async def history(self, aggregate: Aggregate[Any, Any], request: HistoryRequest) -> History:
         id: UUID = getattr(request, aggregate.id_field)

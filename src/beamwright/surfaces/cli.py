@@ -108,7 +108,6 @@ def serve(
 @app.command("serve-process", hidden=True)
 def serve_process(
     fd: Annotated[int, typer.Option()],
-    dsn: Annotated[str, typer.Option()],
     data: Data = None,
     host: Annotated[str | None, typer.Option()] = None,
     port: Annotated[int | None, typer.Option()] = None,
@@ -119,7 +118,7 @@ def serve_process(
     from beamwright.serve import run_forever
 
     with starting(settings):
-        run_forever(settings, dsn, fd)
+        run_forever(settings, fd)
 
 
 @contextmanager
@@ -376,6 +375,14 @@ def refusal_lines(problem: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {fault['path']}: {fault['message']}" for fault in problem.get("faults", ()))
     if "code" in problem:
         yield f"{problem['code']}, correlation id {problem['correlation_id']}"
+
+
+@app.command(hidden=True)
+def reference(directory: Annotated[Path, typer.Argument()]) -> None:
+    """Write the reference from the registry."""
+    from .reference import write
+
+    write(directory)
 
 
 app.command()(verify)

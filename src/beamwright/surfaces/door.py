@@ -2,13 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import structlog
 
 from beamwright.kernel.errors import (
+    DeniedError,
     DomainError,
     InvalidError,
     ShapeError,
@@ -16,6 +18,7 @@ from beamwright.kernel.errors import (
 )
 from beamwright.kernel.problem import Problem, problem
 from beamwright.runtime.arrival import MissingTokenError
+from beamwright.settings import LOOPBACK, Settings
 
 log = structlog.get_logger("beamwright.door")
 
@@ -65,6 +68,16 @@ class UnexpectedError(DomainError):
     """Something went wrong inside the service."""
 
     status = 500
+
+
+class MisdirectedRequestError(DomainError):
+    """The request was meant for another host."""
+
+    status = 421
+
+
+class ForeignOriginError(DeniedError):
+    """A page of another origin sent the request."""
 
 
 def correlation_id(given: str | None) -> str:
@@ -144,3 +157,33 @@ def nested_too_deep() -> MalformedRequestError:
 
 
 type Json = dict[str, Any]
+
+
+def check_source(
+    settings: Settings,
+    listening: tuple[str, int | None] | None,
+    hosts: Sequence[str],
+    origins: Sequence[str],
+) -> None:
+    """No page of another origin, and none that has a name rebound to this address, may speak to the service."""
+    allowed = allowed_origins(settings, listening)
+    meant = {plain(f"{scheme}://{host}") for host in hosts for scheme in ("http", "https")}
+    if len(hosts) != 1 or meant.isdisjoint(allowed):
+        raise MisdirectedRequestError(f"Reach the service at {settings.base_url}.")
+    if not allowed.issuperset(map(plain, origins)):
+        raise ForeignOriginError(f"Only pages of {settings.base_url} may call.")
+
+
+def allowed_origins(settings: Settings, listening: tuple[str, int | None] | None) -> set[str]:
+    """The public address, and the names of this machine while only this machine can connect."""
+    public = urlsplit(settings.base_url)
+    origins = {f"{public.scheme}://{public.netloc}"}
+    if settings.host in LOOPBACK and listening is not None:
+        origins |= {f"http://{name}:{listening[1]}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    return set(map(plain, origins))
+
+
+def plain(origin: str) -> str:
+    """An origin in one spelling: in small letters, without the port that its scheme implies."""
+    scheme, _, place = origin.lower().partition("://")
+    return f"{scheme}://{place.removesuffix(':443' if scheme == 'https' else ':80')}"

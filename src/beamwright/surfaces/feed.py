@@ -76,6 +76,8 @@ class FeedSurface:
                     await exchange.part(b": still here\n\n")
             try:
                 wanted = replace(wanted, after=page.next)
+                # The token may have expired and the login gone since the stream began.
+                call = await self._rest.call(exchange)
                 page = await self._page(wanted, call)
             except DomainError as error:
                 refusal = encode(problem(error, call.correlation_id))

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import blake2b
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
@@ -13,7 +12,7 @@ from litestar import Request
 from litestar.types import Message, Receive, Scope, Send
 
 from beamwright.contexts.trust.surface import SurfaceKind
-from beamwright.kernel.errors import DeniedError, DomainError, InvalidError, NotFoundError
+from beamwright.kernel.errors import InvalidError, NotFoundError
 from beamwright.kernel.value import Value, encode
 from beamwright.runtime.arrival import Arrival
 from beamwright.runtime.call import Call
@@ -25,6 +24,7 @@ from .door import (
     MalformedRequestError,
     MethodNotAllowedError,
     UnknownRouteError,
+    check_source,
     correlation_id,
     read_body,
     refusal,
@@ -38,16 +38,6 @@ ARRIVED = "beamwright.arrived"
 SESSION_HEADER = "mcp-session-id"
 NONCE = 32
 METADATA = "/.well-known/oauth-protected-resource"
-
-
-class MisdirectedRequestError(DomainError):
-    """The request was meant for another host."""
-
-    status = 421
-
-
-class ForeignOriginError(DeniedError):
-    """A page of another origin sent the request."""
 
 
 class UnknownToolsetError(InvalidError):
@@ -115,7 +105,13 @@ class McpSurface:
 
     async def _arrived(self, request: Http, correlation: str) -> Arrived:
         """Who calls, and whether from where and how it may: decided before anything of the body is read."""
-        self._check_source(request)
+        headers = request.headers
+        check_source(
+            self._settings,
+            request.scope["server"],
+            headers.getall("host", []),
+            headers.getall("origin", []),
+        )
         if request.scope["path"] != "/":
             raise UnknownRouteError("Nothing is here; the tools are at /mcp.")
         loopback = request.client is not None and request.client.host in LOOPBACK
@@ -129,16 +125,6 @@ class McpSurface:
             raise MethodNotAllowedError("Send each message as a POST; there is no stream to follow here.")
         check_session(request.headers.get(SESSION_HEADER), call)
         return Arrived(call=call, toolsets=self._toolsets(request))
-
-    def _check_source(self, request: Http) -> None:
-        """No page that has a name rebound to this address may speak to it."""
-        allowed = allowed_origins(self._settings, request.scope["server"])
-        hosts = request.headers.getall("host", [])
-        meant = {plain(f"{scheme}://{host}") for host in hosts for scheme in ("http", "https")}
-        if len(hosts) != 1 or meant.isdisjoint(allowed):
-            raise MisdirectedRequestError(f"Reach the service at {self._settings.base_url}.")
-        if not allowed.issuperset(map(plain, request.headers.getall("origin", []))):
-            raise ForeignOriginError(f"Only pages of {self._settings.base_url} may call.")
 
     def _toolsets(self, request: Http) -> frozenset[str]:
         """The contexts that `?toolsets=` asks for; all of them when it is absent."""
@@ -188,21 +174,6 @@ class McpSurface:
         if document.status == 405:
             headers["allow"] = "POST"
         await respond(document.status, PROBLEM, encode(document), with_headers(headers, send))
-
-
-def allowed_origins(settings: Settings, listening: tuple[str, int | None] | None) -> set[str]:
-    """The public address, and the names of this machine while only this machine can connect."""
-    public = urlsplit(settings.base_url)
-    origins = {f"{public.scheme}://{public.netloc}"}
-    if settings.host in LOOPBACK and listening is not None:
-        origins |= {f"http://{name}:{listening[1]}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    return set(map(plain, origins))
-
-
-def plain(origin: str) -> str:
-    """An origin in one spelling: in small letters, without the port that its scheme implies."""
-    scheme, _, place = origin.lower().partition("://")
-    return f"{scheme}://{place.removesuffix(':443' if scheme == 'https' else ':80')}"
 
 
 async def chunks(receive: Receive) -> AsyncGenerator[bytes]:

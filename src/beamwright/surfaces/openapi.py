@@ -1,6 +1,7 @@
 """OpenAPI 3.1 read off the registry: what REST serves is what this says."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -44,7 +45,7 @@ def openapi(registry: Registry) -> dict[str, Any]:
     """The whole description."""
     operations = sorted(registry.operations.values(), key=lambda op: (op.path, op.method))
     types = [op.request for op in operations] + [op.response for op in operations] + [Problem]
-    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    schemas, components = steady(msgspec.json.schema_components(types, ref_template=REF))
     answers, problem = schemas[len(operations) : -1], schemas[-1]
     paths: dict[str, dict[str, Any]] = {}
     for operation, answer in zip(operations, answers, strict=True):
@@ -137,3 +138,15 @@ def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
         "201" if operation.creates else "200": success,
         **{str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in REFUSALS},
     }
+
+
+def steady(node: Any) -> Any:
+    """The schema with the defaults of sets sorted: they come in an order that differs between processes."""
+    if isinstance(node, list | tuple):
+        return [steady(each) for each in cast(Sequence[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    settled = {key: steady(value) for key, value in cast(dict[str, Any], node).items()}
+    if settled.get("uniqueItems") and isinstance(settled.get("default"), list):
+        settled["default"] = sorted(settled["default"])
+    return settled

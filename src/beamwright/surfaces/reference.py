@@ -44,22 +44,10 @@ def rendered() -> dict[str, str]:
         "state-machines.md": machines_page(registry),
         "settings.md": settings_page(),
     }
-    description = msgspec.json.format(encode(steady(openapi(registry))), indent=2).decode() + "\n"
+    description = msgspec.json.format(encode(openapi(registry)), indent=2).decode() + "\n"
     return {name: f"{NOTICE}\n\n{text.rstrip()}\n" for name, text in pages.items()} | {
         "openapi.json": description
     }
-
-
-def steady(node: Any) -> Any:
-    """The schema with the defaults of sets sorted: they come in an order that differs between processes."""
-    if isinstance(node, list):
-        return [steady(each) for each in cast(list[Any], node)]
-    if not isinstance(node, dict):
-        return node
-    settled = {key: steady(value) for key, value in cast(dict[str, Any], node).items()}
-    if settled.get("uniqueItems") and isinstance(settled.get("default"), list):
-        settled["default"] = sorted(settled["default"])
-    return settled
 
 
 def operations_page(registry: Registry) -> str:

@@ -15,6 +15,7 @@ from beamwright.settings import Settings
 from .door import (
     MalformedRequestError,
     check_no_nul,
+    check_source,
     expected_version,
     idempotency_key,
     nested_too_deep,
@@ -47,8 +48,14 @@ class Rest:
 
     async def call(self, exchange: Exchange) -> Call:
         """Who calls: decided before anything of the body is read."""
+        authorization = exchange.header(b"authorization")
+        if authorization is None and self._settings.laptop:
+            # Any page in the same browser can reach a laptop; a token would have to be stolen first.
+            hosts, origins = exchange.header(b"host"), exchange.header(b"origin")
+            listening = exchange.scope["server"]
+            check_source(self._settings, listening, [hosts or ""], [origins] if origins else [])
         call = await self._arrival.call(
-            exchange.header(b"authorization"),
+            authorization,
             SurfaceKind.HTTP,
             exchange.correlation,
             loopback=exchange.loopback,

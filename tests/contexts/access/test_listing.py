@@ -50,7 +50,7 @@ def world() -> Any:
             raise aggregate.missing.of(aggregate.name, id)
         return SimpleNamespace(members={ADA: VisitRole.LEAD})
 
-    async def caught_up(token: str | None) -> None:
+    async def caught_up(aggregate: Any, token: str | None) -> None:
         assert token is None
 
     return SimpleNamespace(profiles=OnePage(), load=load, reach=lambda name: Reach(), caught_up=caught_up)

@@ -83,8 +83,6 @@ class MemoryEventStore:
             self._insert(event, append)
         self.beside += append.beside
         mark = Mark(self._transaction, len(self.log) if append.events else 0)
-        if append.bumps_epoch and append.events:
-            self._epoch = mark.position
         if append.idempotency is not None:
             key, answer = append.idempotency
             self._answers[key] = answer._replace(mark=mark if append.events else None)
@@ -124,6 +122,8 @@ class MemoryEventStore:
             recorded_at=datetime.now(UTC),
         )
         self.log.append(stored)
+        if event.bumps_epoch:
+            self._epoch = stored.mark.position
         self._streams.setdefault((event.stream_type, event.stream_id), []).append(stored)
 
 

@@ -173,7 +173,7 @@ def _arguments(appends: Sequence[Append], wanted: Locks) -> list[list[Any]]:
     """One array of rows for each thing that the call locks, verifies or writes."""
     return [
         [(key, wanted[key]) for key in sorted(wanted)],
-        [(append.epoch, append.bumps_epoch, *append.envelope) for append in appends],
+        [(append.epoch, *append.envelope) for append in appends],
         _rows(appends, lambda a: [(*stream, version) for stream, version in a.seen.items()]),
         _rows(appends, lambda a: [(type, str(mark[0]), mark[1]) for type, mark in a.searched.items()]),
         _rows(appends, lambda a: [(claim.kind, claim.key, *stream) for claim, stream in a.claimed]),

@@ -143,7 +143,7 @@ class ListProjection:
         self._database = database
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(aggregate.state)
         self._upsert = self.table.upsert()
-        self._known = f"SELECT id, version, state, created_at, created_by FROM {self.table.table} WHERE id = ANY ($1::uuid[])"
+        self._known = f"SELECT id, version, state, created_at, updated_at, created_by FROM {self.table.table} WHERE id = ANY ($1::uuid[])"
 
     @property
     def name(self) -> str:
@@ -183,12 +183,15 @@ class ListProjection:
         new = [event for event in batch if event.version > version]
         state = self.aggregate.fold((self.aggregate.decoder.decode(event.tagged) for event in new), state)
         first, last = batch[0], batch[-1]
+        updated = max(event.occurred_at for event in batch)
+        if row is not None:
+            updated = max(updated, row["updated_at"])
         created = (
             (row["created_at"], row["created_by"])
             if row is not None
             else (first.occurred_at, first.principal_id)
         )
-        return self.table.row(state, max(version, last.version), created[0], last.occurred_at, created[1])
+        return self.table.row(state, max(version, last.version), created[0], updated, created[1])
 
 
 def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:

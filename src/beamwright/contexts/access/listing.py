@@ -37,7 +37,7 @@ class ListActors(ListRequest):
     sort: Literal["created_at", "-created_at", "name", "-name"] = "-created_at"
 
     async def answer(self, world: World) -> Any:
-        await world.caught_up(self.consistent_with)
+        await world.caught_up(actors, self.consistent_with)
         rows, next_cursor, mark = await world.profiles.search(
             ActorSearch(
                 kind=self.kind,

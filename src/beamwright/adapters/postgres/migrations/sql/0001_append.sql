@@ -1,7 +1,7 @@
 CREATE TYPE append_lock AS (key bigint, shared boolean)
 ---
 CREATE TYPE append_command AS (
-    epoch bigint, bumps boolean, principal_id uuid, command_name text, surface_id uuid, correlation_id text,
+    epoch bigint, principal_id uuid, command_name text, surface_id uuid, correlation_id text,
     causation_id uuid)
 ---
 CREATE TYPE append_seen AS (command integer, stream_type text, stream_id uuid, version integer)
@@ -14,7 +14,7 @@ CREATE TYPE append_release AS (command integer, kind text, key text)
 ---
 CREATE TYPE append_event AS (
     command integer, event_id uuid, stream_type text, stream_id uuid, version integer, event_type text,
-    schema_version integer, payload text, occurred_at timestamptz)
+    schema_version integer, payload text, occurred_at timestamptz, bumps_epoch boolean)
 ---
 CREATE TYPE append_answer AS (command integer, key text, request_hash bytea, status integer, body text)
 ---
@@ -122,14 +122,9 @@ BEGIN
                 command.surface_id, command.correlation_id, command.causation_id, event.occurred_at)
             RETURNING position INTO written;
             positions[event.command] := written;
-        END IF;
-    END LOOP;
-
-    number := 0;
-    FOREACH command IN ARRAY commands LOOP
-        number := number + 1;
-        IF command.bumps AND positions[number] > 0 THEN
-            UPDATE authority SET epoch = positions[number];
+            IF event.bumps_epoch THEN
+                UPDATE authority SET epoch = written;
+            END IF;
         END IF;
     END LOOP;
 
