@@ -41,6 +41,8 @@ class VerifiedToken(Value):
     scopes: frozenset[str]
     expires_at: datetime | None
     client_id: str | None
+    # How long it may be believed without asking again; the introspection verifier remembers by itself.
+    kept_for: timedelta = timedelta()
 
 
 class TokenVerifier(Protocol):

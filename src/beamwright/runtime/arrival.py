@@ -34,7 +34,6 @@ from .authority import AuthorityKeeper
 from .call import Call
 
 LOGIN_KEPT = timedelta(seconds=60)
-TOKEN_KEPT = timedelta(seconds=30)
 MOST_KEPT = 10_000
 
 log = structlog.get_logger("beamwright.arrival")
@@ -112,11 +111,15 @@ class Arrival:
             ) from None
 
     def _keep(self, token: str, verified: VerifiedToken) -> VerifiedToken:
-        """A signature is checked once in a while, not with every call; an expiry is always honoured."""
-        if len(self._tokens) >= MOST_KEPT:
-            self._tokens.clear()
-        until = self._now() + TOKEN_KEPT
-        self._tokens[token] = (verified, min(until, verified.expires_at) if verified.expires_at else until)
+        """Believed again for as long as its verifier allows; an expiry is always honoured."""
+        if verified.kept_for:
+            if len(self._tokens) >= MOST_KEPT:
+                self._tokens.clear()
+            until = self._now() + verified.kept_for
+            self._tokens[token] = (
+                verified,
+                min(until, verified.expires_at) if verified.expires_at else until,
+            )
         return verified
 
     def _surface(self, kind: SurfaceKind, token: VerifiedToken) -> Surface:

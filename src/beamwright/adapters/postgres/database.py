@@ -19,6 +19,7 @@ UNREACHABLE = (
     OSError,
     TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -77,8 +78,13 @@ class Database:
     async def connection(self, use: Use = Use.SERVICE) -> AsyncGenerator[Connection]:
         """A connection for one piece of work; whatever keeps the database away is one refusal."""
         try:
-            async with self._pools[use].acquire(timeout=5) as connection:
-                yield connection
+            async with self._pools[use].acquire(timeout=10) as connection:
+                try:
+                    yield connection
+                except UNREACHABLE:
+                    # Whatever state it is in, nobody else may get it.
+                    connection.terminate()
+                    raise
         except UNREACHABLE as error:
             log.warning("database_away", error=f"{type(error).__name__}: {error}"[:300])
             raise DatabaseUnavailableError(

@@ -51,21 +51,22 @@ class PostgresProfiles:
         return _identity(rows[0]) if rows else None
 
     async def names(self, actor_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        unknown = [id for id in actor_ids if id not in self._names]
+        # What is read while an actor changes goes into the memory that is thrown away.
+        known = self._names
+        unknown = [id for id in actor_ids if id not in known]
         if unknown:
             rows = await self._fetch(
                 "SELECT actor_id, name FROM actor_profile WHERE actor_id = ANY ($1::uuid[])", unknown
             )
-            if len(self._names) > MOST_NAMES:
-                self._names.clear()
-            self._names |= dict.fromkeys(unknown, DELETED_USER) | {
-                row["actor_id"]: row["name"] for row in rows
-            }
-        return {id: self._names.get(id, DELETED_USER) for id in actor_ids}
+            known |= dict.fromkeys(unknown, DELETED_USER) | {row["actor_id"]: row["name"] for row in rows}
+        found = {id: known[id] for id in actor_ids}
+        if len(known) > MOST_NAMES:
+            self.forget_names()
+        return found
 
     def forget_names(self) -> None:
         """Some actor changed: read the names anew."""
-        self._names.clear()
+        self._names = {}
 
     async def search(self, search: ActorSearch) -> tuple[Sequence[Mapping[str, Any]], str | None, Mark]:
         """The actors' list joined with their names at read time."""

@@ -28,6 +28,8 @@ from beamwright.kernel.value import Value
 if TYPE_CHECKING:
     import httpx
 
+# A signature is checked once in a while, not with every call.
+KEPT = timedelta(seconds=30)
 LEEWAY = timedelta(seconds=60)
 PROVIDER_TIMEOUT = timedelta(seconds=5)
 MAXIMUM_ANSWER_SIZE = 256 * 1024
@@ -111,6 +113,7 @@ class JwtVerifier:
             scopes=scopes_of(claims.scope),
             expires_at=instant_of(claims.exp),
             client_id=claims.client_id,
+            kept_for=KEPT,
         )
 
     def _read_header(self, token: str) -> _Header:
