@@ -59,6 +59,7 @@ def test_a_minted_token_is_verified_like_any_other(tmp_path: Path) -> None:
         scopes=frozenset({"beamwright:*", "x"}),
         expires_at=NOW + HOUR,
         client_id="beamwright-cli",
+        kept_for=timedelta(seconds=30),
     )
 
 

@@ -60,6 +60,7 @@ def test_a_token_of_the_issuer_is_vouched_for(key: SigningKey) -> None:
         scopes=frozenset({"beamwright:get_*", "openid"}),
         expires_at=NOW + timedelta(minutes=10),
         client_id="scan-client",
+        kept_for=timedelta(seconds=30),
     )
 
 
