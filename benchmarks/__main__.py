@@ -1,6 +1,7 @@
 """`make bench`: every figure of the table, both sides in one run on one machine."""
 
 import argparse
+import logging
 
 from benchmarks import growth, stages, writing
 from benchmarks.installation import installation
@@ -8,6 +9,7 @@ from benchmarks.table import show
 
 
 def main() -> None:
+    logging.disable(logging.INFO)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument(

@@ -7,7 +7,8 @@ import asyncpg
 import uvloop
 
 from beamwright.adapters.postgres.database import Database
-from beamwright.adapters.postgres.store import READ_ONE, PostgresEventStore
+from beamwright.adapters.postgres.store import PostgresEventStore
+from beamwright.adapters.postgres.stream_reader import READ_ONE
 from beamwright.app import App, registry
 from beamwright.contexts.trust.zone import zones as zone_aggregate
 from beamwright.settings import Settings

@@ -41,7 +41,7 @@ def throughput(place: Installation, seconds: float) -> list[Figure]:
     one_process: dict[str, float] = {}
     for processes in (1, 2):
         with place.serving(processes):
-            ids = zones(place, 200)
+            ids = zones(place, 2000)
             for kind, status, aim in (("creation", 201, 0.6), ("transition", 200, 0.5)):
                 for n in CLIENTS:
                     count = int(seconds * (300 if n == 1 else 1200))

@@ -1,5 +1,6 @@
 """An aggregate: its stream, its fold, its claims, where it belongs, and the operations declared on it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAliasType, get_args, get_type_hints
@@ -182,12 +183,14 @@ class Aggregate[S: Value, E: Event]:
                 name=public_name,
                 method=method,
                 path=path,
+                path_fields=tuple(re.findall(r"{(\w+)}", path)),
                 context=request.__module__.split(".")[2],
                 aggregate=self.name,
                 target=None,
                 id_field=self.id_field,
                 request=request,
                 response=response or (get_type_hints(request.answer)["return"] if reads else self.receipt),
+                reads=reads,
                 creates=creates,
                 permission=permission or public_name,
             )

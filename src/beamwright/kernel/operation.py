@@ -125,6 +125,7 @@ class Operation(Value):
     name: str
     method: str
     path: str
+    path_fields: tuple[str, ...]
     context: str
     aggregate: str
     # The aggregate whose id the path names: the object that the call is about.
@@ -132,6 +133,7 @@ class Operation(Value):
     id_field: str
     request: type[Command[Any]] | type[Query[Any]]
     response: Any
+    reads: bool
     creates: bool = False
     # The operation whose grant this one needs: history follows the single read.
     permission: str
@@ -139,14 +141,6 @@ class Operation(Value):
     @property
     def summary(self) -> str:
         return (self.request.__doc__ or "").strip().splitlines()[0]
-
-    @property
-    def path_fields(self) -> list[str]:
-        return re.findall(r"{(\w+)}", self.path)
-
-    @property
-    def reads(self) -> bool:
-        return issubclass(self.request, Query)
 
     @property
     def has_rule(self) -> bool:

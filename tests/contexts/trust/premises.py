@@ -52,6 +52,8 @@ def operation(context: str, name: str) -> Operation:
         name=name,
         method="GET" if reads else "POST",
         path=f"/{name}",
+        path_fields=(),
+        reads=reads,
         context=context,
         aggregate="Thing",
         target=None,

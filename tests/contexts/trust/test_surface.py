@@ -81,6 +81,8 @@ def operation(context: str, name: str) -> Operation:
         name=name,
         method="POST",
         path=f"/{name}",
+        path_fields=(),
+        reads=False,
         context=context,
         aggregate="Run",
         target=None,

@@ -18,28 +18,13 @@ from beamwright.kernel.store import (
 from .appender import Appender
 from .database import Database
 from .driver import Row
-
-# The tag in front of the payload lets one decoder read a whole stream, whatever its events.
-TAGGED = """'{"event_type":"' || event_type
-    || CASE WHEN schema_version = 1 THEN '' ELSE '#' || schema_version END || '",' || substr(payload::text, 2)"""
-
-FOLDED = f"""'[' || string_agg({TAGGED}, ',' ORDER BY version) || ']' AS events,
-    max(version) AS version, max(position) AS position, max(transaction_id::text::bigint) AS transaction_id,
-    min(occurred_at) FILTER (WHERE version = 1) AS created_at,
-    (array_agg(principal_id) FILTER (WHERE version = 1))[1] AS created_by,
-    max(occurred_at) AS updated_at"""
-
-READ_ONE = f"SELECT {FOLDED} FROM events WHERE stream_type = $1 AND stream_id = $2"
+from .stream_reader import READ_ONE, TAGGED, StreamReader, stream
 
 READ_UNTIL = (
     f"""{READ_ONE} AND version <= coalesce($3, version) AND occurred_at <= coalesce($4, occurred_at)"""
 )
 
-READ_MANY = f"""SELECT stream_type, stream_id, {FOLDED}
-    FROM unnest($1::text[], $2::uuid[]) AS n (type, id)
-    JOIN events ON stream_type = n.type AND stream_id = n.id GROUP BY stream_type, stream_id"""
-
-STORED = f"""transaction_id::text::bigint, position, event_id, stream_type, stream_id, version, event_type,
+STORED = f"""transaction_id, position, event_id, stream_type, stream_id, version, event_type,
     schema_version, {TAGGED} AS tagged, principal_id, command_name, surface_id, correlation_id, causation_id,
     occurred_at, recorded_at"""
 
@@ -48,13 +33,13 @@ READ_EVENTS = f"""SELECT {STORED} FROM events
 
 # One statement, hence one snapshot: what is below its xmin can never be preceded by a later commit.
 READ_LOG = f"""SELECT {STORED} FROM events
-    WHERE (transaction_id, position) > ($1::text::xid8, $2::bigint)
+    WHERE (transaction_id, position) > ($1::xid8, $2::bigint)
     AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
     AND (cardinality($4::text[]) = 0 OR stream_type = ANY ($4))
     AND (cardinality($5::text[]) = 0 OR event_type = ANY ($5))
     ORDER BY events.transaction_id, events.position LIMIT $3"""
 
-HORIZON = """SELECT transaction_id::text::bigint, position FROM events
+HORIZON = """SELECT transaction_id, position FROM events
     WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
     ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
 
@@ -68,18 +53,14 @@ class PostgresEventStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._appender = Appender(database)
+        self._reader = StreamReader(database)
 
     async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
-        if len(names) == 1:
-            row = await self._database.fetchrow(READ_ONE, *names[0])
-            return {names[0]: _stream(row)} if row is not None and row["version"] else {}
-        types, ids = [name[0] for name in names], [name[1] for name in names]
-        rows = await self._database.fetch(READ_MANY, types, ids)
-        return {(row["stream_type"], row["stream_id"]): _stream(row) for row in rows}
+        return await self._reader.read(names)
 
     async def read_until(self, name: StreamName, version: int | None, at: datetime | None) -> Stream | None:
         row = await self._database.fetchrow(READ_UNTIL, *name, version, at)
-        return _stream(row) if row is not None and row["version"] else None
+        return stream(row) if row is not None and row["version"] else None
 
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
         return [_stored(row) for row in await self._database.fetch(READ_EVENTS, *name, after_version, limit)]
@@ -87,7 +68,7 @@ class PostgresEventStore:
     async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
         rows = await self._database.fetch(
             READ_LOG,
-            str(after.transaction_id),
+            after.transaction_id,
             after.position,
             limit,
             list(wanted.stream_types),
@@ -112,7 +93,7 @@ class PostgresEventStore:
 
     async def answer(self, key: IdempotencyKey) -> StoredAnswer | None:
         row = await self._database.fetchrow(
-            "SELECT request_hash, status, body, transaction_id::text::bigint, position FROM idempotency "
+            "SELECT request_hash, status, body, transaction_id, position FROM idempotency "
             "WHERE surface_id = $1 AND principal_id = $2 AND key = $3",
             *key,
         )
@@ -126,13 +107,6 @@ class PostgresEventStore:
             "SELECT stream_type, stream_id FROM claims WHERE kind = $1 AND key = $2", kind, key
         )
         return (row[0], row[1]) if row is not None else None
-
-
-def _stream(row: Row) -> Stream:
-    mark = Mark(row["transaction_id"], row["position"])
-    return Stream(
-        row["version"], row["events"], mark, row["created_at"], row["created_by"], row["updated_at"]
-    )
 
 
 def _stored(row: Row) -> Stored:

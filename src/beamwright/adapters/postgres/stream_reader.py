@@ -1,0 +1,87 @@
+"""Reads of concurrent calls, combined into one query; a lone one goes out at once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from beamwright.kernel.store import Mark, Stream, StreamName
+
+from .database import Database
+from .driver import Row
+
+# The tag in front of the payload lets one decoder read a whole stream, whatever its events.
+TAGGED = """'{"event_type":"' || event_type
+    || CASE WHEN schema_version = 1 THEN '' ELSE '#' || schema_version END || '",' || substr(payload::text, 2)"""
+
+FOLDED = f"""'[' || string_agg({TAGGED}, ',' ORDER BY version) || ']' AS events,
+    max(version) AS version, max(position) AS position, max(transaction_id) AS transaction_id,
+    min(occurred_at) FILTER (WHERE version = 1) AS created_at,
+    (array_agg(principal_id) FILTER (WHERE version = 1))[1] AS created_by,
+    max(occurred_at) AS updated_at"""
+
+READ_ONE = f"SELECT {FOLDED} FROM events WHERE stream_type = $1 AND stream_id = $2"
+
+READ_MANY = f"""SELECT n.type AS stream_type, n.id AS stream_id, e.*
+    FROM unnest($1::text[], $2::uuid[]) AS n (type, id)
+    CROSS JOIN LATERAL (SELECT {FOLDED} FROM events WHERE stream_type = n.type AND stream_id = n.id) e
+    WHERE e.version IS NOT NULL"""
+
+MOST_IN_A_QUERY = 64
+
+
+class _Waiting(NamedTuple):
+    names: Sequence[StreamName]
+    answer: "asyncio.Future[Mapping[StreamName, Stream]]"
+
+
+class StreamReader:
+    """Collects what is asked for while queries are on their way, and asks for it with the next one."""
+
+    def __init__(self, database: Database, *, queries_at_once: int = 3) -> None:
+        self._database = database
+        self._waiting: list[_Waiting] = []
+        self._free = queries_at_once
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
+        answer: asyncio.Future[Mapping[StreamName, Stream]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(names, answer))
+        self._send()
+        return await answer
+
+    def _send(self) -> None:
+        if self._free and self._waiting:
+            self._free -= 1
+            taken, self._waiting = self._waiting[:MOST_IN_A_QUERY], self._waiting[MOST_IN_A_QUERY:]
+            task = asyncio.create_task(self._run(taken))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, taken: Sequence[_Waiting]) -> None:
+        try:
+            found = await self._query({name for each in taken for name in each.names})
+            for each in taken:
+                if not each.answer.done():
+                    each.answer.set_result({name: found[name] for name in each.names if name in found})
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits
+            for each in taken:
+                if not each.answer.done():
+                    each.answer.set_exception(error)
+        finally:
+            self._free += 1
+            self._send()
+
+    async def _query(self, names: set[StreamName]) -> Mapping[StreamName, Stream]:
+        if len(names) == 1:
+            [name] = names
+            row = await self._database.fetchrow(READ_ONE, *name)
+            return {name: stream(row)} if row is not None and row["version"] else {}
+        rows = await self._database.fetch(READ_MANY, [name[0] for name in names], [name[1] for name in names])
+        return {(row["stream_type"], row["stream_id"]): stream(row) for row in rows}
+
+
+def stream(row: Row) -> Stream:
+    mark = Mark(row["transaction_id"], row["position"])
+    return Stream(
+        row["version"], row["events"], mark, row["created_at"], row["created_by"], row["updated_at"]
+    )
