@@ -21,12 +21,12 @@ from benchmarks.writing import run, transitions, zones
 FILL = """WITH made AS (
         SELECT (overlay(gen_random_uuid()::text placing '7' from 15))::uuid AS id, n FROM generate_series(1, $1) AS n),
     claimed AS (
-        INSERT INTO claims SELECT 'zone-name', 'filled ' || id, 'Zone', id FROM made)
+        INSERT INTO claims SELECT 'zone-name', 'zone ' || replace(id::text, '-', ''), 'Zone', id FROM made)
     INSERT INTO events (event_id, stream_type, stream_id, version, event_type, payload, principal_id, command_name,
         surface_id, correlation_id, occurred_at)
     SELECT gen_random_uuid(), 'Zone', id, 1, 'ZoneDefined',
         json_build_object('occurred_at', to_char(now(), 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'zone_id', id,
-            'name', 'filled ' || id, 'description', null),
+            'name', 'zone ' || replace(id::text, '-', ''), 'description', null),
         '01900000-0000-7000-8000-00a000000102', 'define_zone', '01900000-0000-7000-8000-00a000000301', 'fill',
         now() - make_interval(secs => n * 0.001) FROM made"""
 

@@ -418,15 +418,15 @@ def test_fresh_installation_is_clean(dsn: str) -> None:
         (Check.LISTS, ["UPDATE {zone} SET state = replace(state, 'Active', 'Retired')"], "differs in state"),
         (Check.LISTS, ["UPDATE {zone} SET f_status = 'Retired'"], "differs in f_status"),
         (Check.LISTS, ["UPDATE {zone} SET s_name = NULL"], "differs in s_name"),
-        (Check.LISTS, ["UPDATE {zone} SET words = ''"], "differs in words"),
+        (Check.LISTS, ["UPDATE {zone} SET words_text = ''"], "differs in words"),
         (Check.LISTS, ["UPDATE {actor} SET owner_id = NULL"], "differs in owner_id"),
         (Check.LISTS, ["UPDATE {zone} SET created_by = gen_random_uuid()"], "differs in created_by"),
         (Check.LISTS, ["UPDATE {zone} SET visit_ids = ARRAY[gen_random_uuid()]"], "differs in visit_ids"),
         (
             Check.LISTS,
             [
-                "INSERT INTO {zone} (id, version, state, created_at, updated_at, created_by, visit_ids) "
-                "VALUES (gen_random_uuid(), 1, '{{}}', now(), now(), gen_random_uuid(), '{{}}')"
+                "INSERT INTO {zone} (id, version, state, created_at, updated_at, created_by, visit_ids, words_text) "
+                "VALUES (gen_random_uuid(), 1, '{{}}', now(), now(), gen_random_uuid(), '{{}}', '')"
             ],
             "has a row and no stream",
         ),

@@ -50,6 +50,7 @@ class Projector:
         self._projections: dict[Key, Projection] = {}
         self._marks: dict[Key, Bookmark] = {}
         self._building_first = False
+        self._ahead: tuple[Mark, asyncio.Future[Sequence[Stored]]] | None = None
 
     async def run(self) -> None:
         """Work whenever the lease is ours, for ever."""
@@ -68,6 +69,8 @@ class Projector:
                 await asyncio.sleep(1.0)
 
     async def stop(self) -> None:
+        if self._ahead is not None:
+            self._ahead[1].cancel()
         await self._leases.release(LEASE, self._holder)
 
     async def prepare(self) -> None:
@@ -101,7 +104,7 @@ class Projector:
         ready = [key for key, mark in self._marks.items() if mark.retry_at is None or mark.retry_at <= now]
         for group in self._groups(ready):
             after = self._marks[group[0]].mark
-            events = await self._store.read_log(after, BATCH)
+            events = await self._batch(after)
             if events:
                 await self._project(group, events)
             else:
@@ -110,6 +113,20 @@ class Projector:
             if events:
                 return len(events)
         return 0
+
+    async def _batch(self, after: Mark) -> Sequence[Stored]:
+        """The next events; while a full batch is written, the one after it is read already."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == after:
+            events = await ahead[1]
+        else:
+            if ahead is not None:
+                ahead[1].cancel()
+            events = await self._store.read_log(after, BATCH)
+        if len(events) == BATCH:
+            mark = events[-1].mark
+            self._ahead = (mark, asyncio.ensure_future(self._store.read_log(mark, BATCH)))
+        return events
 
     def _groups(self, ready: Sequence[Key]) -> list[list[Key]]:
         """The hindmost of the lists that serve and of those being built; they take turns."""

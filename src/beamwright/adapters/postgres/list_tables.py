@@ -18,6 +18,20 @@ from .database import Database
 from .driver import Connection, Row
 
 ENVELOPE = ("created_at", "updated_at")
+WRITTEN = (
+    ("id", "uuid"),
+    ("version", "integer"),
+    ("state", "text"),
+    ("created_at", "timestamptz"),
+    ("updated_at", "timestamptz"),
+    ("created_by", "uuid"),
+    ("facility_code", "text"),
+    ("owner_id", "uuid"),
+    ("member_id", "uuid"),
+    ("words_text", "text"),
+)
+# From this many new rows on, COPY is faster than an upsert.
+MANY = 100
 
 
 class Column(NamedTuple):
@@ -25,7 +39,11 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    of: Callable[[Any], Any]
+    of: Callable[[Any], Any] | None
+
+    @property
+    def array(self) -> bool:
+        return self.type.endswith("[]")
 
 
 class ListTable:
@@ -56,7 +74,8 @@ class ListTable:
         create = f"""CREATE TABLE IF NOT EXISTS {self.table} (
             id uuid PRIMARY KEY, version integer NOT NULL, state text NOT NULL, created_at timestamptz NOT NULL,
             updated_at timestamptz NOT NULL, created_by uuid NOT NULL, facility_code text,
-            visit_ids uuid[] NOT NULL, owner_id uuid, member_id uuid, words tsvector{columns})"""
+            visit_ids uuid[] NOT NULL, owner_id uuid, member_id uuid, words_text text NOT NULL,
+            words tsvector GENERATED ALWAYS AS (to_tsvector('simple', words_text)) STORED{columns})"""
         return [
             create,
             *(f"CREATE INDEX IF NOT EXISTS {name} ON {self.table} {on}" for name, on in self._indexes()),
@@ -80,36 +99,27 @@ class ListTable:
             indexes.append(("words", "USING gin (words)"))
         return [(f"{self.name}_{name}"[:63], on) for name, on in indexes]
 
-    def upsert(self) -> str:
-        names = [
-            "id",
-            "version",
-            "state",
-            "created_at",
-            "updated_at",
-            "created_by",
-            "facility_code",
-            "owner_id",
+    @property
+    def fields(self) -> list[Column]:
+        """Every column that is written, in the order of `row`; those that hold arrays come last."""
+        envelope = [Column(name, type, None) for name, type in WRITTEN]
+        single = [column for column in self.columns if not column.array]
+        return [
+            *envelope,
+            *single,
+            Column("visit_ids", "uuid[]", None),
+            *(c for c in self.columns if c.array),
         ]
-        names += ["member_id", *(column.name for column in self.columns if not column.type.endswith("[]"))]
-        arrays = ["visit_ids", *(column.name for column in self.columns if column.type.endswith("[]"))]
-        types = ["uuid", "integer", "text", "timestamptz", "timestamptz", "uuid", "text", "uuid", "uuid"]
-        types += [column.type for column in self.columns if not column.type.endswith("[]")]
-        array_types = ["uuid[]", *(column.type for column in self.columns if column.type.endswith("[]"))]
+
+    def upsert(self) -> str:
+        fields = self.fields
         # Arrays of arrays do not unnest by row, so array columns travel as text and are cast back.
-        sources = ", ".join(
-            f"${n}::{type}[]" for n, type in enumerate([*types, "text", *["text"] * len(arrays)], 1)
-        )
-        words = "to_tsvector('simple', words)"
-        selected = ", ".join(
-            [*names, words, *(f"{a}::{t}" for a, t in zip(arrays, array_types, strict=True))]
-        )
-        targets = [*names, "words", *arrays]
-        updates = ", ".join(
-            f"{name} = excluded.{name}" for name in targets if name not in ("id", "created_at", "created_by")
-        )
-        return f"""INSERT INTO {self.table} AS t ({", ".join(targets)})
-            SELECT {selected} FROM unnest({sources}) AS n ({", ".join([*names, "words", *arrays])})
+        sources = ", ".join(f"${n}::{'text' if c.array else c.type}[]" for n, c in enumerate(fields, 1))
+        selected = ", ".join(f"{c.name}::{c.type}" if c.array else c.name for c in fields)
+        names = ", ".join(column.name for column in fields)
+        kept = ("id", "created_at", "created_by")
+        updates = ", ".join(f"{c.name} = excluded.{c.name}" for c in fields if c.name not in kept)
+        return f"""INSERT INTO {self.table} AS t ({names}) SELECT {selected} FROM unnest({sources}) AS n ({names})
             ON CONFLICT (id) DO UPDATE SET {updates} WHERE t.version < excluded.version"""
 
     def row(
@@ -127,10 +137,10 @@ class ListTable:
             belonging.facility_code,
             belonging.owner_id,
             belonging.member_id,
-            *(column.of(state) for column in self.columns if not column.type.endswith("[]")),
             words,
-            _array(sorted(belonging.visit_ids)),
-            *(_array(column.of(state)) for column in self.columns if column.type.endswith("[]")),
+            *(column.of(state) for column in self.columns if column.of and not column.array),
+            sorted(belonging.visit_ids),
+            *(list(column.of(state)) for column in self.columns if column.of and column.array),
         ]
 
 
@@ -142,6 +152,7 @@ class ListProjection:
         self.aggregate = aggregate
         self._database = database
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(aggregate.state)
+        self._fields = self.table.fields
         self._upsert = self.table.upsert()
         self._known = f"SELECT id, version, state, created_at, updated_at, created_by FROM {self.table.table} WHERE id = ANY ($1::uuid[])"
 
@@ -168,8 +179,27 @@ class ListProjection:
         if not streams:
             return
         known = await self._rows(connection, streams)
-        rows = [self._fold(known.get(id), batch) for id, batch in streams.items()]
-        await connection.execute(self._upsert, *(list(column) for column in zip(*rows, strict=True)))
+        new = [self._fold(None, batch) for batch in streams.values() if batch[0].version == 1]
+        changed = [self._fold(known[id], batch) for id, batch in streams.items() if batch[0].version > 1]
+        if len(new) >= MANY:
+            await self._copy(connection, new)
+            new = []
+        if new or changed:
+            await self._upsert_rows(connection, [*new, *changed])
+
+    async def _copy(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        """New streams have no row yet: the bookmark moves in the same transaction, so nothing comes twice."""
+        await connection.copy_records_to_table(
+            self.table.name, records=rows, columns=[c.name for c in self._fields], schema_name="lists"
+        )
+
+    async def _upsert_rows(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        columns = zip(*rows, strict=True)
+        arguments = [
+            [_array(value) for value in values] if column.array else list(values)
+            for column, values in zip(self._fields, columns, strict=True)
+        ]
+        await connection.execute(self._upsert, *arguments)
 
     async def _rows(
         self, connection: Connection, streams: Mapping[UUID, Sequence[Stored]]

@@ -53,6 +53,7 @@ ENVELOPE_COLUMNS = (
     "facility_code",
     "owner_id",
     "member_id",
+    "words_text",
 )
 
 
@@ -132,8 +133,8 @@ class ListGeneration:
     def __init__(self, records: PostgresRecords, table: ListTable, mark: Mark) -> None:
         self._records = records
         self._table = table
-        self._scalars = [*ENVELOPE_COLUMNS, *(c.name for c in table.columns if not c.type.endswith("[]"))]
-        self._arrays = [column for column in table.columns if column.type.endswith("[]")]
+        self._scalars = [*ENVELOPE_COLUMNS, *(c.name for c in table.columns if not c.array)]
+        self._arrays = [column for column in table.columns if column.array]
         self.name = table.aggregate.snake
         self.mark = mark
 
@@ -159,7 +160,7 @@ class ListGeneration:
         row = self._table.row(state, point.version, point.created_at, point.updated_at, point.created_by)
         due: dict[str, Any] = dict(zip(self._scalars, row, strict=False))
         due |= {"visit_ids": self._table.aggregate.belongs(state).visit_ids}
-        due |= {column.name: column.of(state) for column in self._arrays}
+        due |= {column.name: column.of(state) for column in self._arrays if column.of}
         values = {name: _comparable(value) for name, value in due.items()}
         return ListedRow(state.id, values | {"words": True})
 
