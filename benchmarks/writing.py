@@ -81,7 +81,7 @@ def _aim(kind: str, clients: int, processes: int, share: float) -> str:
 
 def latency(place: Installation, count: int) -> list[Figure]:
     with place.serving():
-        ids = zones(place, 50)
+        ids = zones(place, 1000)
         run(place, 1, transitions(place.token, ids, 200), 200)
         sent = run(place, 1, transitions(place.token, ids, count), 200)
         _, p50, p99 = uvloop.run(bare_inserts(place.dsn, 1, 2))

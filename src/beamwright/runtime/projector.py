@@ -86,17 +86,16 @@ class Projector:
         self._marks = {key: known[key] for key in self._projections}
 
     async def _work(self) -> None:
-        read = await self.catch_up()
-        if 0 < read < BATCH:
-            # Let a few more events come together: a pass costs about the same for one as for fifty.
-            await asyncio.sleep(GATHERING)
-        if not read:
-            self._readers.appended.clear()
-            try:
-                async with asyncio.timeout(self._poll):
-                    await self._readers.appended.wait()
-            except TimeoutError:
-                return
+        self._readers.appended.clear()
+        if await self.catch_up() == BATCH:
+            return
+        try:
+            async with asyncio.timeout(self._poll):
+                await self._readers.appended.wait()
+        except TimeoutError:
+            return
+        # Let a few more events come together: a pass costs about the same for one as for fifty.
+        await asyncio.sleep(GATHERING)
 
     async def catch_up(self) -> int:
         """Read one batch for those that share the oldest mark; how many events it had."""
