@@ -68,6 +68,12 @@ class Cluster:
         await connection.close()
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Clock:
     """A clock that tests can move."""
 
