@@ -90,6 +90,8 @@ TEAM_READS = (
     "get_visit",
     "list_visits",
     "list_visit_presence",
+    # The feed shows each of them only what its single reads reach.
+    "list_events",
     "list_presence",
     "get_surface",
     "list_surfaces",
@@ -172,6 +174,7 @@ OPERATION_OF_A_SITE = (
     "trust:*_visits",
     "trust:*_visit_*",
     "trust:*_surface_control",
+    "list_events",
     "list_presence",
     "get_surface",
     "list_surfaces",
