@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -105,3 +105,55 @@ class Leases(Protocol):
 
     async def take(self, name: str, holder: UUID, seconds: float) -> bool: ...
     async def release(self, name: str, holder: UUID) -> None: ...
+
+
+class ModelRequest(Value):
+    """One question to a language model: no tools, no streaming, no retry inside."""
+
+    system: tuple[str, ...]
+    user: str
+    output_schema: dict[str, Any]
+    model_ref: str
+    max_output_tokens: int
+
+
+class ModelUsage(Value):
+    """What a completion used, in tokens."""
+
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class ModelCompletion(Value):
+    """What a language model answered; whoever asked validates `parsed` against its schema."""
+
+    parsed: dict[str, Any]
+    raw_text: str
+    usage: ModelUsage
+    finish_reasons: tuple[str, ...]
+    response_id: str
+    response_model: str
+    duration: timedelta
+
+
+class LanguageModel(Protocol):
+    """The language-model seam; filled when the first agent that thinks is built."""
+
+    async def complete(self, request: ModelRequest) -> ModelCompletion: ...
+
+
+class MirroredEntry(Value):
+    """Where a logbook entry stands in an outside logbook."""
+
+    external_id: str
+    url: str
+
+
+class LogbookMirror(Protocol):
+    """The logbook-mirror seam; a retry asks `find` first, so an entry is delivered once."""
+
+    async def find(self, target: str, entry_id: UUID) -> MirroredEntry | None: ...
+    async def deliver(self, target: str, entry: Any) -> MirroredEntry: ...
+    async def redact(self, target: str, external_id: str) -> None: ...
