@@ -1,5 +1,6 @@
 """Minimal well-shaped values of any declared type, for tests that are generated from the registry."""
 
+import re
 from enum import EnumMeta
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,9 @@ from msgspec import inspect
 
 from beamwright.kernel.operation import Operation
 
+# Something for every pattern that a field asks for.
+TEXTS = ("x", "X", "1", "beamwright.capability.x", "10.1234/x", "https://x", "H200", "--x", "0" * 64)
+
 
 def sample(type: Any) -> Any:
     """Some JSON value of this type."""
@@ -17,6 +21,8 @@ def sample(type: Any) -> Any:
 
 def _sample(info: inspect.Type) -> Any:
     match info:
+        case inspect.Metadata(extra_json_schema={"pattern": pattern}):
+            return next(text for text in TEXTS if re.search(pattern, text))
         case inspect.Metadata(type=inner) | inspect.CustomType(cls=inner):
             return _sample(inner) if isinstance(inner, inspect.Type) else None
         case inspect.UUIDType():
@@ -25,6 +31,8 @@ def _sample(info: inspect.Type) -> Any:
             return "x" * max(info.min_length or 1, 1)
         case inspect.IntType():
             return info.ge if info.ge is not None else 1
+        case inspect.FloatType():
+            return info.ge if info.ge is not None else 1.0
         case inspect.BoolType():
             return True
         case inspect.DateTimeType():
@@ -39,7 +47,8 @@ def _sample(info: inspect.Type) -> Any:
         case inspect.DictType():
             return {}
         case inspect.StructType(fields=fields):
-            return {field.encode_name: _sample(field.type) for field in fields if field.required}
+            tag = {info.tag_field: info.tag} if info.tag_field else {}
+            return tag | {field.encode_name: _sample(field.type) for field in fields if field.required}
         case _:
             return []
 

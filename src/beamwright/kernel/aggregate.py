@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from .download import Download, DownloadAddress
 from .errors import NotFoundError
 from .event import Belonging, Claim, Event
 from .operation import Command, Operation, Query, World, snake
@@ -25,6 +26,11 @@ class Test(StrEnum):
 
     EQUALS = "="
     CONTAINS = "contains"
+    # The filter takes several values: the column is one of them, or (a list) contains one of them.
+    ONE_OF = "one of"
+    CONTAINS_ANY = "contains any"
+    # The column is a beginning and an end, or nothing, which has neither; the value lies within.
+    COVERS = "covers"
     AT_LEAST = ">="
     BEFORE = "<"
     PASSED = "passed"
@@ -120,13 +126,14 @@ class Aggregate[S: Value, E: Event]:
         claims: Callable[[S], Iterable[Claim]] = lambda state: (),
         upcasters: Mapping[type[Event], Callable[[Any], E]] | None = None,
         plural: str | None = None,
+        id_field: str | None = None,
         authority: bool = False,
         fold_version: int = 1,
     ) -> None:
         self.name = name
         self.snake = snake(name)
         self.plural = plural or f"{self.snake}s"
-        self.id_field = f"{self.snake}_id"
+        self.id_field = id_field or f"{self.snake}_id"
         members: Any = events.__value__
         self.event_classes: tuple[type[E], ...] = get_args(members) or (members,)
         self.evolve = evolve
@@ -141,6 +148,8 @@ class Aggregate[S: Value, E: Event]:
         self.listing: Listing[S] = Listing()
         self.extras: Callable[[World, Sequence[S]], Any] | None = None
         self.view: type[Any] = self.state
+        self.page: type[Any] = Page
+        self.shown: tuple[str, ...] = self.state.__struct_fields__
         self.receipt = msgspec.defstruct(
             f"{name}Receipt",
             [(self.id_field, UUID), ("version", int), ("as_of", str), ("events", list[str])],
@@ -172,13 +181,20 @@ class Aggregate[S: Value, E: Event]:
         creates: bool = False,
         permission: str | None = None,
         response: Any = None,
+        bodies: Mapping[str, str] | None = None,
+        media_types: Sequence[str] = (),
     ) -> Callable[[type[R]], type[R]]:
-        """Declare an operation at `route`, for example "POST /runs/{run_id}/hold"."""
+        """Declare an operation at `route`, for example "POST /runs/{run_id}/hold".
+
+        `bodies` are further body types, each with the field of bytes that it fills; `media_types` those of a
+        `Download` that is the answer.
+        """
         method, path = route.split()
 
         def declare(request: type[R]) -> type[R]:
             public_name = name or snake(request.__name__)
             reads = issubclass(request, Query)
+            answering: Any = request.answer if reads else getattr(request, "conduct", None)
             operation = Operation(
                 name=public_name,
                 method=method,
@@ -189,10 +205,12 @@ class Aggregate[S: Value, E: Event]:
                 target=None,
                 id_field=self.id_field,
                 request=request,
-                response=response or (get_type_hints(request.answer)["return"] if reads else self.receipt),
+                response=_response(response, answering, self.receipt),
                 reads=reads,
                 creates=creates,
                 permission=permission or public_name,
+                body_types=tuple((bodies or {}).items()),
+                media_types=tuple(media_types),
             )
             unknown = set(operation.path_fields) - set(request.__struct_fields__)
             if unknown or not operation.summary or not operation.has_rule:
@@ -212,12 +230,17 @@ class Aggregate[S: Value, E: Event]:
         extras: tuple[type[Value], Callable[[World, Sequence[S]], Any]] | None = None,
         context: str | None = None,
         lists: bool = True,
+        hidden: Sequence[str] = (),
     ) -> None:
         """Declare the reads every aggregate has: get (with as-of), list and history.
 
-        `extras` names what a view shows beyond the state, worked out at read time for a page of states.
+        `extras` names what a view shows beyond the state, worked out at read time for a page of states;
+        `hidden` are fields of the state that have reads of their own.
         """
         hints = get_type_hints(self.state, include_extras=True)
+        # A state that counts its events says what the envelope's `version` says.
+        unseen = {"stream_version", *hidden}
+        self.shown = tuple(field for field in self.state.__struct_fields__ if field not in unseen)
         full = tuple(
             Filter[S](name=each, type=_required(hints[each]), of=_attribute(each))
             if isinstance(each, str)
@@ -229,7 +252,7 @@ class Aggregate[S: Value, E: Event]:
         self.extras = extras[1] if extras else None
         self.view = msgspec.defstruct(
             f"{self.name}View",
-            [(field, hints[field]) for field in self.state.__struct_fields__]
+            [(field, hints[field]) for field in self.shown]
             + [(field.name, field.type) for field in extra_fields]
             + [
                 ("version", int),
@@ -256,6 +279,30 @@ class Aggregate[S: Value, E: Event]:
         history = self._history_request(f"Read the events of one {words} in order.")
         yield f"GET {one}/events", history, f"get_{self.snake}"
 
+    def lists_within(
+        self,
+        route: str,
+        name: str,
+        filter: str,
+        summary: str,
+        id_field: str,
+        owner: "Aggregate[Any, Any] | None" = None,
+    ) -> None:
+        """Declare the list again, of those objects whose `filter` is the object that the path names.
+
+        `owner` is what that object is, where it is not one of these.
+        """
+        listing = self.listing
+        self.listing = Listing(
+            filters=tuple(each for each in listing.filters if each.name != filter),
+            sorts=listing.sorts,
+            text=listing.text,
+        )
+        request = self._list_request(summary, name, [(id_field, UUID)], filter, owner)
+        self.listing = listing
+        request.__module__ = (owner or self).evolve.__module__
+        self.operation(route)(request)
+
     def _get_request(self, summary: str) -> type[Query[Any]]:
         id_field, aggregate = self.id_field, self
 
@@ -271,25 +318,39 @@ class Aggregate[S: Value, E: Event]:
             summary,
         )
 
-    def _list_request(self, summary: str) -> type[Query[Any]]:
+    def _list_request(
+        self,
+        summary: str,
+        name: str | None = None,
+        within: Sequence[Any] = (),
+        fixed: str | None = None,
+        owner: "Aggregate[Any, Any] | None" = None,
+    ) -> type[Query[Any]]:
         aggregate = self
         directions = tuple(f"{sign}{key}" for key in self.listing.sorts for sign in ("", "-"))
         default = "-created_at" if "created_at" in self.listing.sorts else directions[0]
-        fields: list[Any] = [(each.name, each.type | None, None) for each in self.listing.filters]
+        fields: list[Any] = [*within, *((each.name, each.type | None, None) for each in self.listing.filters)]
         if self.listing.text:
             fields.append(("q", SearchText | None, None))
         fields.append(("sort", Literal[directions], default))
 
         async def answer(self: Any, world: World) -> Any:
+            if fixed is not None:
+                await world.load(owner or aggregate, getattr(self, fixed))
             return await world.page(aggregate, self)
 
-        page = msgspec.defstruct(
-            f"{self.name}Page",
-            [("items", list[self.view]), ("next_cursor", str | None), ("as_of", str)],
-            frozen=True,
-        )
+        if fixed is None:
+            self.page = msgspec.defstruct(
+                f"{self.name}Page",
+                [("items", list[self.view]), ("next_cursor", str | None), ("as_of", str)],
+                frozen=True,
+            )
         plural = "".join(word.title() for word in self.plural.split("_"))
-        return self._request(f"List{plural}", ListRequest, fields, answer, page, summary)
+        name = name or f"List{plural}"
+        request = self._request(name, ListRequest, fields, answer, self.page, summary)
+        if fixed is not None and fixed != within[0][0]:
+            setattr(request, fixed, property(_attribute(within[0][0])))
+        return request
 
     def _history_request(self, summary: str) -> type[Query[Any]]:
         aggregate = self
@@ -312,6 +373,13 @@ class Aggregate[S: Value, E: Event]:
                 namespace[field] = default[0]
         request: Any = ValueMeta(name, (base,), namespace, forbid_unknown_fields=True)
         return request
+
+
+def _response(given: Any, answering: Any, receipt: Any) -> Any:
+    if given is not None or answering is None:
+        return given or receipt
+    declared = get_type_hints(answering)["return"]
+    return DownloadAddress if declared is Download else declared
 
 
 def _union(members: tuple[type, ...]) -> Any:

@@ -1,6 +1,6 @@
 """The error hierarchy. A surface maps a class to a status by its base, never by message."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -52,6 +52,14 @@ class NotFoundError(DomainError):
     @classmethod
     def of(cls, aggregate: str, id: object) -> "NotFoundError":
         return cls(f"{aggregate} {id} does not exist or is outside your reach.", id=str(id))
+
+    @classmethod
+    def all_of(cls, aggregate: str, missing: Sequence["NotFoundError"]) -> "NotFoundError":
+        """One refusal for several objects."""
+        ids = sorted({str(error.context["id"]) for error in missing})
+        if len(ids) == 1:
+            return cls.of(aggregate, ids[0])
+        return cls(f"{aggregate} {', '.join(ids)} do not exist or are outside your reach.", ids=ids)
 
 
 class ConflictError(DomainError):

@@ -1,18 +1,32 @@
 """What an operation is: a typed request that knows its route, and how to be decided or answered."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+    TypeAliasType,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from uuid import UUID
 
 from .authority import Authority, Caller, Reach
 from .event import Belonging, Beside, Event
+from .identifiers import PersistentIdentifierScheme
+from .observations import Observations
+from .observing import Contacts
 from .profiles import Profiles
+from .roles import ActorKind
 from .value import Value
 
 if TYPE_CHECKING:
     from .aggregate import Aggregate, History, HistoryRequest, ListRequest, Page
+    from .trees import Subtree, SubtreeRequest
 
 
 class Occasion(Value):
@@ -20,6 +34,7 @@ class Occasion(Value):
 
     now: datetime
     principal_id: UUID
+    principal_kind: str = ActorKind.HUMAN
     new_id: UUID
 
     def fresh_id(self, number: int) -> UUID:
@@ -34,6 +49,14 @@ class Installation(Value):
     issuers: frozenset[str] = frozenset()
     laptop: bool = False
     visit_presence_limit: timedelta = timedelta(days=1)
+    base_url: str = "http://127.0.0.1:8000"
+    enclosure_stale_after: timedelta = timedelta(seconds=60)
+    supply_stale_after: timedelta = timedelta(seconds=60)
+    persistent_identifier_scheme: PersistentIdentifierScheme = PersistentIdentifierScheme.DOI
+    landing_page_template: str = "{base_url}/console/{resource}/{id}"
+    facility_publisher: str | None = None
+    # `bound`: what a clearance was ever bound to needs one in force; `required`: everything does; `off`.
+    clearance_gate: str = "bound"
 
 
 class World(Protocol):
@@ -56,6 +79,10 @@ class World(Protocol):
     @property
     def profiles(self) -> Profiles: ...
     @property
+    def observations(self) -> Observations: ...
+    @property
+    def correlation_id(self) -> str: ...
+    @property
     def operations(self) -> Mapping[str, "Operation"]: ...
 
     async def load[S: Value, E: Event](self, aggregate: "Aggregate[S, E]", id: UUID) -> S:
@@ -68,12 +95,58 @@ class World(Protocol):
         """Several states in one round trip, in the order of the ids."""
         ...
 
+    async def load_known[S: Value, E: Event](
+        self, aggregate: "Aggregate[S, E]", ids: Collection[UUID]
+    ) -> Mapping[UUID, S]:
+        """Those of several states that exist; that the others do not is verified too."""
+        ...
+
+    def version(self, aggregate: "Aggregate[Any, Any]", id: UUID) -> int:
+        """The version at which a loaded stream was seen, which the append verifies."""
+        ...
+
     async def load_claimed[S: Value, E: Event](self, aggregate: "Aggregate[S, E]", kind: str, key: str) -> S:
         """The state of the stream that holds a claim, for objects that others name by code."""
         ...
 
     async def find[S: Value, E: Event](self, aggregate: "Aggregate[S, E]", **filters: Any) -> Sequence[S]:
         """Every object that the list's filters match, folded; the append verifies that none came since."""
+        ...
+
+    async def look_up(
+        self, aggregate_name: str, ids: Collection[UUID] | None = None, **filters: Any
+    ) -> Sequence[Any] | None:
+        """States of another context, by ids or list filters: unguarded, for advice and for what may not exist yet.
+
+        None where this installation has no such aggregate; unknown ids are left out.
+        """
+        ...
+
+    async def contacts(self, aggregate_name: str, ids: Collection[UUID]) -> Contacts:
+        """When the sources of observed objects were last heard."""
+        ...
+
+    async def texts(self, ids: Collection[UUID]) -> Mapping[UUID, str]:
+        """The words of erasable texts; what was erased is absent."""
+        ...
+
+    async def tally(
+        self, aggregate: "Aggregate[Any, Any]", *by: str, **within: Collection[Any]
+    ) -> Mapping[tuple[Any, ...], int]:
+        """How many objects within the caller's reach share each combination of the named filters' values.
+
+        `within` limits this to those whose filter has one of the given values.
+        """
+        ...
+
+    async def subtree(
+        self, aggregate: "Aggregate[Any, Any]", root_id: UUID, request: "SubtreeRequest"
+    ) -> "Subtree":
+        """A page of an object and what is below it, depth first, siblings by name."""
+        ...
+
+    async def height(self, aggregate: "Aggregate[Any, Any]", root_id: UUID) -> int:
+        """How many levels are below an object; unguarded."""
         ...
 
     async def belonging(self, aggregate_name: str, id: UUID) -> Belonging:
@@ -94,6 +167,7 @@ class World(Protocol):
         ...
 
     async def verdicts(self, request: Any) -> tuple[Sequence[Any], str | None]: ...
+    async def identifier_requests(self, request: Any) -> tuple[Sequence[Any], str | None]: ...
     async def feed(self, request: Any) -> Any: ...
 
 
@@ -109,6 +183,17 @@ class Command[Seen](Value, forbid_unknown_fields=True):
 
     def decide(self, seen: Seen, occasion: Occasion, /) -> Decided:
         """Return the facts that follow, or raise a DomainError. No I/O, no clock, no ids."""
+        raise NotImplementedError
+
+
+type Issue = Callable[[Command[Any]], Awaitable[Any]]
+
+
+class Composite[Answer](Command[None], forbid_unknown_fields=True):
+    """A request that issues commands of others, each authorized and appended on its own, and sums them up."""
+
+    async def conduct(self, world: World, issue: Issue) -> Answer:
+        """Issue what follows; a refused command raises here, and undoes none of those before it."""
         raise NotImplementedError
 
 
@@ -137,6 +222,24 @@ class Operation(Value):
     creates: bool = False
     # The operation whose grant this one needs: history follows the single read.
     permission: str
+    # Body types besides JSON, each with the field that it fills; the others then travel in the address.
+    body_types: tuple[tuple[str, str], ...] = ()
+    # What the answer can be when it is a file.
+    media_types: tuple[str, ...] = ()
+
+    @property
+    def bodies(self) -> Mapping[str, str]:
+        return dict(self.body_types)
+
+    @property
+    def in_address(self) -> bool:
+        """Whether its fields travel in the address; a query with a large body is asked by POST."""
+        return self.method == "GET"
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """The fields that take several values, and so may be repeated in an address."""
+        return _repeatable(self.request)
 
     @property
     def summary(self) -> str:
@@ -145,8 +248,23 @@ class Operation(Value):
     @property
     def has_rule(self) -> bool:
         """Whether the request says how it is decided or answered."""
-        rule = "answer" if self.reads else "decide"
-        return any(rule in vars(base) for base in self.request.__mro__ if base not in (Query, Command))
+        rules = {"answer"} if self.reads else {"decide", "conduct"}
+        written = (base for base in self.request.__mro__ if base not in (Query, Command, Composite))
+        return any(rules & vars(base).keys() for base in written)
+
+
+@cache
+def _repeatable(request: type[Value]) -> frozenset[str]:
+    hints = get_type_hints(request)
+    return frozenset(name for name in request.__struct_fields__ if _several(hints[name]))
+
+
+def _several(hint: Any) -> bool:
+    if isinstance(hint, TypeAliasType):
+        return _several(hint.__value__)
+    if get_origin(hint) in (list, tuple, set, frozenset):
+        return True
+    return any(_several(member) for member in get_args(hint)) if get_origin(hint) is not dict else False
 
 
 def snake(name: str) -> str:

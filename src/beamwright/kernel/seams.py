@@ -1,6 +1,6 @@
 """Seams that are not one aggregate's: time, ids, read models, verdicts. `app.py` fills each of them once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -9,6 +9,7 @@ from uuid import UUID
 from .aggregate import Aggregate
 from .authority import AuthzDecision, AuthzReason, Reach
 from .store import Found, Mark, Stored
+from .trees import Branch
 from .value import Value
 
 type Clock = Callable[[], datetime]
@@ -27,6 +28,24 @@ class Lists(Protocol):
     ) -> tuple[Sequence[UUID], Mark]:
         """The ids of every row that matches, and the mark the list stood at."""
         ...
+
+    async def tally(
+        self,
+        aggregate: Aggregate[Any, Any],
+        by: Sequence[str],
+        reach: Reach,
+        within: Mapping[str, Collection[Any]],
+    ) -> Mapping[tuple[Any, ...], int]:
+        """How many rows share each combination of the named filters' values."""
+        ...
+
+    async def subtree(
+        self, aggregate: Aggregate[Any, Any], branch: Branch, reach: Reach
+    ) -> tuple[Found, Sequence[int]]:
+        """A page of the rows at and below one, depth first, and the depth of each."""
+        ...
+
+    async def height(self, aggregate: Aggregate[Any, Any], root_id: UUID) -> int: ...
 
 
 class Verdict(Value):

@@ -1,6 +1,7 @@
 """Text that people type: trimmed, bounded, and refused with the caller's own error when blank."""
 
 import re
+import unicodedata
 from typing import Annotated
 
 from msgspec import Meta
@@ -57,3 +58,8 @@ def code(value: str, pattern: str, refusal: type[InvalidError], what: str = "cod
     if not re.fullmatch(pattern, text):
         raise refusal(f"The {what} must match {pattern}.", pattern=pattern)
     return text
+
+
+def folded(value: str) -> str:
+    """How names are compared where two may not be alike."""
+    return unicodedata.normalize("NFC", value).casefold()

@@ -15,6 +15,7 @@ SEEDER = _seeded("0111")
 MONITOR = _seeded("0112")
 SCHEDULER = _seeded("0113")
 REACTOR = _seeded("0114")
+CLEARANCE_EXPIRER = _seeded("0205")
 
 HTTP_SURFACE = _seeded("0301")
 MCP_STDIO_SURFACE = _seeded("0302")
@@ -36,3 +37,29 @@ AGENT_POLICY = _seeded("0606")
 MONITOR_POLICY = _seeded("0607")
 LAPTOP_POLICY = _seeded("0608")
 PEER_POLICY = _seeded("0609")
+
+
+def _equipment(digits: str) -> UUID:
+    return UUID(f"01900000-0000-7000-8000-0000{digits}")
+
+
+CATALOGUE_SEEDER = _equipment("e0000001")
+IDENTIFIER_MINTER = _equipment("e0000002")
+
+
+def seeded_role(number: int) -> UUID:
+    return _equipment(f"e10000{number:02d}")
+
+
+def seeded_family(number: int) -> UUID:
+    return _equipment(f"e20000{number:02d}")
+
+
+def seeded_quantity(number: int) -> UUID:
+    return _equipment(f"ca1b00{number:02x}")
+
+
+GENERAL_CLEARANCE_TEMPLATE = UUID("01900000-0000-7000-8000-005a00000001")
+
+# The family whose assets may carry a partition rule.
+PSEUDO_AXIS_FAMILY = seeded_family(13)

@@ -17,6 +17,8 @@ class Call(Value):
     causation_id: UUID | None = None
     idempotency_key: str | None = None
     expected_version: int | None = None
+    # The id of what is created, where it is fixed: seeds have theirs.
+    new_id: UUID | None = None
 
 
 class Outcome(Value):

@@ -24,15 +24,20 @@ from beamwright.kernel.authority import (
     Caller,
     Reach,
 )
+from beamwright.kernel.cursor import InvalidCursorError, decode_cursor
 from beamwright.kernel.errors import (
     AuthorizationDeniedError,
     DomainError,
     InvalidObjectTypeError,
+    NotFoundError,
 )
 from beamwright.kernel.event import Belonging, Event
+from beamwright.kernel.observations import Observations
+from beamwright.kernel.observing import Contacts
 from beamwright.kernel.operation import Command, Installation, Operation, Query
 from beamwright.kernel.profiles import Profiles
 from beamwright.kernel.store import Mark, Stored, Stream, StreamName
+from beamwright.kernel.trees import Branch, Node, Subtree, SubtreeRequest
 from beamwright.kernel.value import Value
 
 from .call import Call
@@ -77,6 +82,7 @@ class UnitOfWork:
         self.consulted = False
         self.now = now
         self.loaded: dict[StreamName, Loaded] = {}
+        self.absent: set[StreamName] = set()
         self.searched: dict[str, Mark] = {}
 
     @property
@@ -105,6 +111,14 @@ class UnitOfWork:
         return self._service.profiles
 
     @property
+    def observations(self) -> Observations:
+        return self._service.observations
+
+    @property
+    def correlation_id(self) -> str:
+        return self._call.correlation_id
+
+    @property
     def operations(self) -> Mapping[str, Operation]:
         return self._service.registry.operations
 
@@ -115,7 +129,26 @@ class UnitOfWork:
         self, aggregate: Aggregate[S, E], ids: Collection[UUID]
     ) -> Sequence[S]:
         await self._read([(aggregate.name, id) for id in ids])
-        return [self._reached(aggregate, id) for id in ids]
+        found: list[S] = []
+        missing: list[NotFoundError] = []
+        for id in ids:
+            try:
+                found.append(self._reached(aggregate, id))
+            except NotFoundError as error:
+                missing.append(error)
+        if missing:
+            raise aggregate.missing.all_of(aggregate.name, missing)
+        return found
+
+    async def load_known[S: Value, E: Event](
+        self, aggregate: Aggregate[S, E], ids: Collection[UUID]
+    ) -> Mapping[UUID, S]:
+        await self._read([(aggregate.name, id) for id in ids])
+        self.absent |= {(aggregate.name, id) for id in ids if (aggregate.name, id) not in self.loaded}
+        return {id: self._reached(aggregate, id) for id in ids if (aggregate.name, id) in self.loaded}
+
+    def version(self, aggregate: Aggregate[Any, Any], id: UUID) -> int:
+        return self.loaded[aggregate.name, id].version
 
     async def load_claimed[S: Value, E: Event](self, aggregate: Aggregate[S, E], kind: str, key: str) -> S:
         holder = await self._service.store.claim_holder(kind, key)
@@ -137,6 +170,52 @@ class UnitOfWork:
         await self._read([(aggregate.name, id) for id in ids])
         states: list[S] = [self.loaded[aggregate.name, id].state for id in ids]
         return [state for state in states if _matches(aggregate.listing.filters, filters, state)]
+
+    async def look_up(
+        self, aggregate_name: str, ids: Collection[UUID] | None = None, **filters: Any
+    ) -> Sequence[Any] | None:
+        service, aggregate = self._service, self._service.registry.aggregates.get(aggregate_name)
+        if aggregate is None:
+            return None
+        if ids is None:
+            await service.readers.caught_up(aggregate.snake, await service.store.horizon())
+            ids, _ = await service.lists.matching(aggregate, filters)
+        found = await service.store.read([(aggregate_name, id) for id in dict.fromkeys(ids)])
+        return [_folded(aggregate, stream) for stream in found.values()]
+
+    async def contacts(self, aggregate_name: str, ids: Collection[UUID]) -> Contacts:
+        return await self._service.contacts.contacts(aggregate_name, ids)
+
+    async def texts(self, ids: Collection[UUID]) -> Mapping[UUID, str]:
+        return await self._service.texts.texts(ids)
+
+    async def tally(
+        self, aggregate: Aggregate[Any, Any], *by: str, **within: Collection[Any]
+    ) -> Mapping[tuple[Any, ...], int]:
+        return await self._service.lists.tally(aggregate, by, self.granted.reach, within)
+
+    async def subtree(
+        self, aggregate: Aggregate[Any, Any], root_id: UUID, request: SubtreeRequest
+    ) -> Subtree:
+        await self.load(aggregate, root_id)
+        await self.caught_up(aggregate, request.consistent_with)
+        branch = Branch(
+            root_id=root_id,
+            max_depth=request.max_depth,
+            limit=request.limit,
+            after=_cursor_id(request.cursor),
+            hidden=request.hidden(),
+        )
+        found, depths = await self._service.lists.subtree(aggregate, branch, self.granted.reach)
+        decoder = self._service.state_decoder(aggregate)
+        views = await self.views(aggregate, [(decoder.decode(row.state), row) for row in found.rows])
+        nodes = [Node(depth=depth, view=view) for depth, view in zip(depths, views, strict=True)]
+        return Subtree(nodes=nodes, next_cursor=found.next_cursor, as_of=found.mark.token())
+
+    async def height(self, aggregate: Aggregate[Any, Any], root_id: UUID) -> int:
+        service = self._service
+        await service.readers.caught_up(aggregate.snake, await service.store.horizon())
+        return await service.lists.height(aggregate, root_id)
 
     async def belonging(self, aggregate_name: str, id: UUID) -> Belonging:
         aggregate = self._service.registry.aggregates.get(aggregate_name)
@@ -174,7 +253,7 @@ class UnitOfWork:
         names = await self.profiles.names({row.created_by for _, row in rows})
         return [
             aggregate.view(
-                **msgspec.structs.asdict(state),
+                **{field: getattr(state, field) for field in aggregate.shown},
                 **(msgspec.structs.asdict(extra) if extra is not None else {}),
                 version=row.version,
                 created_at=row.created_at,
@@ -215,6 +294,11 @@ class UnitOfWork:
     async def verdicts(self, request: Any) -> tuple[Sequence[Any], str | None]:
         return await self._service.verdicts.log.page(request)
 
+    async def identifier_requests(self, request: Any) -> tuple[Sequence[Any], str | None]:
+        found, next_cursor = await self._service.outbox.page(request)
+        visible = await self.visible({(each.aggregate, each.id) for each in found})
+        return [each for each in found if (each.aggregate, each.id) in visible], next_cursor
+
     async def feed(self, request: Any) -> Any:
         return await read_feed(self, self._service.store, request)
 
@@ -239,7 +323,8 @@ class UnitOfWork:
             return
         for name, stream in (await self._service.store.read(wanted)).items():
             aggregate = self._service.registry.aggregates[name[0]]
-            self.loaded[name] = Loaded(stream.version, _folded(aggregate, stream), stream)
+            # Of two reads at once the first counts: a rule may have seen it already.
+            self.loaded.setdefault(name, Loaded(stream.version, _folded(aggregate, stream), stream))
 
     def _reached[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S:
         """The state, unless the request names it and it lies outside the caller's reach."""
@@ -247,13 +332,12 @@ class UnitOfWork:
         if found is None:
             raise aggregate.missing.of(aggregate.name, id)
         state = cast(S, found.state)
-        if self._named is None:
-            self._named = named_ids(self._request)
-        if id not in self._named:
-            return state
         if self.operation.target == aggregate.name and id == self.target_id:
             self._check_target(aggregate, id, state)
-        elif not self._readable(aggregate, id, state):
+            return state
+        if self._named is None:
+            self._named = named_ids(self._request)
+        if id in self._named and not self._readable(aggregate, id, state):
             raise aggregate.missing.of(aggregate.name, id)
         return state
 
@@ -291,6 +375,15 @@ class UnitOfWork:
     def _is_caller(self, aggregate: Aggregate[Any, Any], id: UUID) -> bool:
         """The caller is always within its own reach, as far as reading goes."""
         return self.operation.reads and aggregate.name == ACTOR and id == self.caller.principal_id
+
+
+def _cursor_id(cursor: str | None) -> UUID | None:
+    if cursor is None:
+        return None
+    try:
+        return UUID(decode_cursor(cursor, 1)[0])
+    except ValueError:
+        raise InvalidCursorError("Use the next_cursor of a page of the same subtree, or none.") from None
 
 
 def denied(
@@ -338,8 +431,24 @@ def _folded(aggregate: Aggregate[Any, Any], stream: Stream) -> Any:
 
 def _matches(filters: Sequence[Filter[Any]], given: Mapping[str, Any], state: Any) -> bool:
     by_name = {each.name: each for each in filters}
-    for name, value in given.items():
-        column = by_name[name].of(state)
-        if not (value in column if by_name[name].test is Test.CONTAINS else column == value):
-            return False
-    return True
+    return all(_passes(by_name[name].test, by_name[name].of(state), value) for name, value in given.items())
+
+
+def _passes(test: Test, column: Any, value: Any) -> bool:
+    match test:
+        case Test.EQUALS:
+            return column == value
+        case Test.CONTAINS:
+            return value in column
+        case Test.ONE_OF:
+            return column in value
+        case Test.CONTAINS_ANY:
+            return any(each in column for each in value)
+        case Test.COVERS:
+            return not column or column[0] <= value < column[1]
+        case Test.AT_LEAST:
+            return column is not None and column >= value
+        case Test.BEFORE:
+            return column is not None and column < value
+        case _:
+            raise TypeError(f"a rule cannot search by {test}")

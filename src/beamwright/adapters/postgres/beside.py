@@ -1,10 +1,12 @@
-"""Writes of personal data, in the transaction of the append that they belong to."""
+"""Writes beside the log (personal data, contacts), in the transaction of the append that they belong to."""
 
 from collections.abc import Sequence
 
 import asyncpg
 
+from beamwright.kernel.erasable import ErasedText, WrittenText
 from beamwright.kernel.event import Beside
+from beamwright.kernel.observing import SourceForgotten, SourceHeard
 from beamwright.kernel.profiles import (
     ErasedIdentity,
     ErasedProfile,
@@ -14,7 +16,9 @@ from beamwright.kernel.profiles import (
 )
 from beamwright.kernel.value import encode
 
+from .contacts import write_contact
 from .driver import Connection
+from .texts import write_text
 
 PUT_PROFILE = """INSERT INTO actor_profile
     (actor_id, name, email, phone, affiliation, external_refs, created_at, updated_at)
@@ -55,6 +59,10 @@ async def write_beside(connection: Connection, records: Sequence[Beside]) -> Non
             case ErasedProfile():
                 for statement in FORGET:
                     await connection.execute(statement, record.actor_id)
+            case SourceHeard() | SourceForgotten():
+                await write_contact(connection, record)
+            case WrittenText() | ErasedText():
+                await write_text(connection, record)
             case _:
                 raise TypeError(f"no table for {type(record).__name__}")
 

@@ -44,12 +44,15 @@ class Use(StrEnum):
     PROFILES = "profiles"
     # Writes what can be derived again from the log, so its commits need not wait for the disk.
     DERIVED = "derived"
+    # Writes and reads in bulk, which must not keep commands waiting for a connection.
+    BULK = "bulk"
 
 
 SETTINGS = {
     Use.SERVICE: {},
     Use.PROFILES: {"beamwright.profiles": "open"},
     Use.DERIVED: {"synchronous_commit": "off"},
+    Use.BULK: {},
 }
 
 
@@ -61,8 +64,8 @@ class Database:
 
     @classmethod
     async def open(cls, dsn: str, *, size: int = 8) -> "Database":
-        sizes = {Use.SERVICE: size, Use.PROFILES: 2, Use.DERIVED: 2}
-        database = cls({use: await _pool(dsn, sizes[use], SETTINGS[use]) for use in Use})
+        sizes = {Use.SERVICE: size, Use.PROFILES: 2, Use.DERIVED: 2, Use.BULK: 4}
+        database = cls({use: await _pool(dsn, use, sizes[use]) for use in Use})
         try:
             await database._check_durability()
         except BaseException:
@@ -117,13 +120,14 @@ async def _leave_as_is(connection: Connection) -> None:
     """No statement of ours changes a session, so resetting one would cost a round trip for nothing."""
 
 
-async def _pool(dsn: str, size: int, settings: dict[str, str]) -> Pool:
+async def _pool(dsn: str, use: Use, size: int) -> Pool:
     return await create_pool(
         dsn,
-        min_size=1,
+        # Most services never carry anything in bulk.
+        min_size=0 if use is Use.BULK else 1,
         max_size=size,
         command_timeout=30,
         max_inactive_connection_lifetime=600,
         reset=_leave_as_is,
-        server_settings={"role": ROLE, "application_name": "beamwright", "jit": "off"} | settings,
+        server_settings={"role": ROLE, "application_name": "beamwright", "jit": "off"} | SETTINGS[use],
     )

@@ -1,6 +1,6 @@
 """asyncpg with types: the driver ships none, so what is used of it is written down here once."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, cast
 
@@ -30,6 +30,12 @@ class Connection(Protocol):
         records: Iterable[Sequence[Any]],
         columns: Sequence[str],
         schema_name: str | None = None,
+    ) -> str: ...
+    async def copy_to_table(
+        self, table: str, *, source: AsyncIterator[bytes], columns: Sequence[str], format: str
+    ) -> str: ...
+    async def copy_from_query(
+        self, query: str, *arguments: Any, output: Callable[[bytes], Awaitable[None]], format: str
     ) -> str: ...
     def transaction(
         self, *, isolation: str | None = None, readonly: bool = False

@@ -1,8 +1,9 @@
 """Derived list tables: typed columns from an aggregate's declared filters, fed by one generic projection."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple, TypeAliasType, get_args, get_origin
 from uuid import UUID
@@ -30,6 +31,14 @@ WRITTEN = (
     ("member_id", "uuid"),
     ("words_text", "text"),
 )
+LISTS = (Test.CONTAINS, Test.CONTAINS_ANY, Test.COVERS)
+# What sorts after everything else of its type.
+NOT_YET: Mapping[str, Any] = {
+    "timestamptz": datetime(9999, 1, 1, tzinfo=UTC),
+    "text": "\U0010ffff",
+    "bigint": 2**63 - 1,
+    "uuid": UUID(int=2**128 - 1),
+}
 # From this many new rows on, COPY is faster than an upsert.
 MANY = 100
 
@@ -53,20 +62,10 @@ class ListTable:
         self.aggregate = aggregate
         self.filters: Mapping[str, Filter[Any]] = {each.name: each for each in aggregate.listing.filters}
         self.columns = [*_filter_columns(self.filters.values()), *_sort_columns(aggregate)]
-        self.shape = self._shape()
+        self.shape = _shape(aggregate)
         self.version = f"{self.shape}_{generation}"
         self.name = f"{aggregate.snake}_{self.version}"
         self.table = f"lists.{self.name}"
-
-    def _shape(self) -> str:
-        """Changes with the columns, the state's shape or the declared version of the fold."""
-        shape = [
-            self.aggregate.fold_version,
-            [(column.name, column.type) for column in self.columns],
-            self.aggregate.listing.text,
-            msgspec.json.schema(self.aggregate.state),
-        ]
-        return blake2b(encode(shape), digest_size=5).hexdigest()
 
     def ddl(self) -> list[str]:
         """The table and an index for each way of reading it."""
@@ -142,6 +141,19 @@ class ListTable:
             sorted(belonging.visit_ids),
             *(list(column.of(state)) for column in self.columns if column.of and column.array),
         ]
+
+
+@cache
+def _shape(aggregate: Aggregate[Any, Any]) -> str:
+    """Changes with the columns, the state's shape or the declared version of the fold."""
+    columns = [*_filter_columns(aggregate.listing.filters), *_sort_columns(aggregate)]
+    shape = [
+        aggregate.fold_version,
+        [(column.name, column.type) for column in columns],
+        aggregate.listing.text,
+        msgspec.json.schema(aggregate.state),
+    ]
+    return blake2b(encode(shape), digest_size=5).hexdigest()
 
 
 class ListProjection:
@@ -226,7 +238,7 @@ class ListProjection:
 
 def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:
     return [
-        Column(f"f_{each.name}", sql_type(each.type) + ("[]" if each.test is Test.CONTAINS else ""), each.of)
+        Column(f"f_{each.name}", sql_type(each.type) + ("[]" if each.test in LISTS else ""), each.of)
         if each.test not in (Test.PASSED, Test.MATCHED_BY)
         else Column(f"f_{each.name}", "timestamptz" if each.test is Test.PASSED else "text[]", each.of)
         for each in filters
@@ -236,14 +248,20 @@ def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:
 def _sort_columns(aggregate: Aggregate[Any, Any]) -> list[Column]:
     hints = {field.name: field.type for field in msgspec.structs.fields(aggregate.state)}
     return [
-        Column(f"s_{key}", sql_type(hints[key]), _attribute(key))
+        Column(f"s_{key}", type := sql_type(hints[key]), _sortable(key, type))
         for key in aggregate.listing.sorts
         if key not in ENVELOPE
     ]
 
 
-def _attribute(name: str) -> Callable[[Any], Any]:
-    return lambda state: getattr(state, name)
+def _sortable(name: str, type: str) -> Callable[[Any], Any]:
+    """What a list is sorted by is never null, or its pages could not go on from it: what is not yet comes last."""
+
+    def value(state: Any) -> Any:
+        found = getattr(state, name)
+        return NOT_YET.get(type) if found is None else found
+
+    return value
 
 
 def _array(values: Any) -> str:

@@ -1,7 +1,7 @@
 """Reads of the list tables; what a caller may not see is never counted, sorted or searched."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from beamwright.kernel.authority import Reach, Span
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor, encode_cursor
 from beamwright.kernel.errors import ReadModelBehindError
 from beamwright.kernel.store import Found, ListRow, Mark
+from beamwright.kernel.trees import Branch
 
 from .database import Database
 from .driver import Row
@@ -71,6 +72,53 @@ class PostgresLists:
             _filter(query, table.filters[name], value, datetime.min)
         rows, mark = await self._fetch(table, f"SELECT id FROM {LIST} {query.where()}", query, "id")
         return [row["id"] for row in rows], mark
+
+    async def tally(
+        self,
+        aggregate: Aggregate[Any, Any],
+        by: Sequence[str],
+        reach: Reach,
+        within: Mapping[str, Collection[Any]],
+    ) -> Mapping[tuple[Any, ...], int]:
+        query = Conditions()
+        reach_condition(query, reach)
+        for name, values in within.items():
+            query.add(f"f_{name} = ANY ({query.value(sorted(values))})")
+        columns = ", ".join(f"f_{name}" for name in by)
+        sql = f"SELECT {columns}, count(*) AS id FROM {LIST} {query.where()} GROUP BY {columns}"
+        rows, _ = await self._fetch(self._tables[aggregate.name], sql, query, columns)
+        return {tuple(row[f"f_{name}"] for name in by): row["id"] for row in rows}
+
+    async def subtree(
+        self, aggregate: Aggregate[Any, Any], branch: Branch, reach: Reach
+    ) -> tuple[Found, Sequence[int]]:
+        """Names make the path, so siblings come in their order; the cursor is the last object of a page."""
+        table, query = self._tables[aggregate.name], Conditions()
+        root, deepest = query.value(branch.root_id), query.value(branch.max_depth)
+        walk = f"""WITH RECURSIVE tree AS (
+            SELECT id, 0 AS depth, ARRAY[]::text[] COLLATE "C" AS path FROM {LIST} WHERE id = {root}
+            UNION ALL SELECT c.id, t.depth + 1, t.path || (c.s_name || E'\\x01' || c.id::text)
+            FROM tree t JOIN {LIST} c ON c.f_parent_id = t.id WHERE t.depth < {deepest})"""
+        reach_condition(query, reach)
+        for name, value in branch.hidden.items():
+            query.add(f"f_{name} IS DISTINCT FROM {query.value(value)}")
+        if branch.after is not None:
+            query.add(f"path > (SELECT path FROM tree WHERE id = {query.value(branch.after)})")
+        sql = f"""{walk} SELECT l.id, version, state, created_at, updated_at, created_by, depth, path
+            FROM tree JOIN {LIST} l USING (id) {query.where()} ORDER BY path LIMIT {branch.limit + 1}"""
+        rows, mark = await self._fetch(table, sql, query, "path")
+        more, rows = len(rows) > branch.limit, rows[: branch.limit]
+        cursor = encode_cursor([str(rows[-1]["id"])]) if more else None
+        found = Found([ListRow(*list(row)[2:8]) for row in rows], cursor, mark)
+        return found, [row["depth"] for row in rows]
+
+    async def height(self, aggregate: Aggregate[Any, Any], root_id: UUID) -> int:
+        query = Conditions()
+        sql = f"""WITH RECURSIVE tree AS (SELECT {query.value(root_id)}::uuid AS id, 0 AS depth
+            UNION ALL SELECT c.id, t.depth + 1 FROM tree t JOIN {LIST} c ON c.f_parent_id = t.id WHERE t.depth < 64)
+            SELECT max(depth) AS id FROM tree"""
+        rows, _ = await self._fetch(self._tables[aggregate.name], sql, query, "id")
+        return rows[0]["id"]
 
     async def _fetch(
         self, table: ListTable, sql: str, query: "Conditions", order: str
@@ -158,6 +206,13 @@ def _filter(query: Conditions, each: Filter[Any], value: Any, now: datetime) -> 
             query.add(f"{column} {each.test} {query.value(value)}")
         case Test.CONTAINS:
             query.add(f"{column} @> ARRAY[{query.value(value)}]::{sql_type(each.type)}[]")
+        case Test.ONE_OF:
+            query.add(f"{column} = ANY ({query.value(sorted(value))}::{sql_type(each.type)}[])")
+        case Test.CONTAINS_ANY:
+            query.add(f"{column} && {query.value(sorted(value))}::{sql_type(each.type)}[]")
+        case Test.COVERS:
+            time = query.value(value)
+            query.add(f"(cardinality({column}) = 0 OR ({column}[1] <= {time} AND {time} < {column}[2]))")
         case Test.PASSED:
             passed = f"coalesce({column} < {query.value(now)}, false)"
             query.add(passed if value else f"NOT {passed}")

@@ -5,7 +5,7 @@ from io import StringIO
 from .driver import Connection, connect
 from .migrations.statements import DIRECTORY
 
-HEAD = "0001"
+HEAD = "0003"
 _LOCK = 7231990000000000000
 
 

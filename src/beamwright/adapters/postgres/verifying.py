@@ -140,13 +140,13 @@ class ListGeneration:
 
     async def rows(self) -> AsyncIterator[ListedRow]:
         names = [*self._scalars, "visit_ids", *(column.name for column in self._arrays)]
-        query = f"""SELECT {", ".join(names)}, {self._words()} FROM {self._table.table}
+        query = f"""SELECT {", ".join(names)} FROM {self._table.table}
             WHERE id > $1 ORDER BY id LIMIT {PAGE}"""
         last = UUID(int=0)
         while page := await self._page(query, last):
             for row in page:
                 values = map(_comparable, row)
-                yield ListedRow(row[0], dict(zip([*names, "words"], values, strict=True)))
+                yield ListedRow(row[0], dict(zip(names, values, strict=True)))
             last = page[-1][0]
 
     async def _page(self, query: str, after: UUID) -> list[Row]:
@@ -161,13 +161,7 @@ class ListGeneration:
         due: dict[str, Any] = dict(zip(self._scalars, row, strict=False))
         due |= {"visit_ids": self._table.aggregate.belongs(state).visit_ids}
         due |= {column.name: column.of(state) for column in self._arrays if column.of}
-        values = {name: _comparable(value) for name, value in due.items()}
-        return ListedRow(state.id, values | {"words": True})
-
-    def _words(self) -> str:
-        """Whether the search words are those of the row's own state, which is compared as a whole."""
-        texts = [f"nullif(state::json ->> '{key}', '')" for key in self._table.aggregate.listing.text]
-        return f"words IS NOT DISTINCT FROM to_tsvector('simple', concat_ws(' ', {', '.join(texts or ['NULL'])}))"
+        return ListedRow(state.id, {name: _comparable(value) for name, value in due.items()})
 
 
 def _comparable(value: Any) -> Any:

@@ -14,9 +14,12 @@ from beamwright.kernel.value import Value
 from beamwright.kernel.wellknown import (
     ADMINISTRATOR,
     BUILT_IN_ISSUER,
+    CATALOGUE_SEEDER,
+    CLEARANCE_EXPIRER,
     CLIENTS_CONDUIT,
     CLIENTS_ZONE,
     HTTP_SURFACE,
+    IDENTIFIER_MINTER,
     IN_PROCESS_SURFACE,
     LOCAL_OPERATOR,
     MCP_STDIO_SURFACE,
@@ -74,6 +77,9 @@ def actor_streams(now: datetime, new_id: Callable[[], UUID], builtin_issuer: boo
         actor_stream(MONITOR, ActorKind.SERVICE_ACCOUNT, "Monitor", now),
         actor_stream(SCHEDULER, ActorKind.SERVICE_ACCOUNT, "Scheduler", now),
         actor_stream(REACTOR, ActorKind.SERVICE_ACCOUNT, "Reactor", now),
+        actor_stream(CLEARANCE_EXPIRER, ActorKind.AGENT, "ClearanceExpirer", now),
+        actor_stream(CATALOGUE_SEEDER, ActorKind.SERVICE_ACCOUNT, "Catalogue seeder", now),
+        actor_stream(IDENTIFIER_MINTER, ActorKind.SERVICE_ACCOUNT, "Identifier minter", now),
     ]
 
 

@@ -1,0 +1,31 @@
+"""Requests that do not have the shape their operation declares."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from beamwright.kernel.errors import ShapeError
+from beamwright.kernel.operation import Operation
+from beamwright.kernel.problem import Fault
+
+
+def shape_error(
+    operation: Operation, given: Mapping[str, Any], error: Exception, *, strict: bool
+) -> ShapeError:
+    """Every field is tried on its own, so that one answer names all that is wrong."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(operation.request)}
+    faults = [Fault(path=f"$.{name}", message="unknown field") for name in given if name not in fields]
+    for name, field in fields.items():
+        if name not in given:
+            if field.required:
+                faults.append(Fault(path=f"$.{name}", message="required field is missing"))
+            continue
+        try:
+            msgspec.convert(given[name], field.type, strict=strict)
+        except msgspec.ValidationError as fault:
+            message, _, place = str(fault).partition(" - at `$")
+            faults.append(Fault(path=f"$.{name}{place.removesuffix('`')}", message=message))
+    faults = faults or [Fault(path="$", message=str(error))]
+    places = ", ".join(fault.path for fault in faults)
+    return ShapeError(f"The request does not fit {operation.name}; see faults at {places}.", faults=faults)
