@@ -1,6 +1,7 @@
 """Whether the service can do its work now, and the figures that show how well."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from beamwright.kernel.seams import Bookmarks, Clock
 from beamwright.kernel.store import EventStore, Mark
 from beamwright.kernel.value import Value
 
+from .observer import Observer, metrics
 from .verdicts import Verdicts
 
 MOST_LAG = 30.0
@@ -62,13 +64,20 @@ class Health:
     """Asks the database, the schema and the read models."""
 
     def __init__(
-        self, store: EventStore, bookmarks: Bookmarks, backlogs: Backlogs, verdicts: Verdicts, now: Clock
+        self,
+        store: EventStore,
+        bookmarks: Bookmarks,
+        backlogs: Backlogs,
+        verdicts: Verdicts,
+        now: Clock,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self._store = store
         self._bookmarks = bookmarks
         self._backlogs = backlogs
         self._verdicts = verdicts
         self._now = now
+        self._observers = observers
 
     async def report(self) -> Report:
         try:
@@ -132,4 +141,5 @@ class Health:
                 for each in report.projections
                 if each.serving
             ]
+        lines += metrics(self._observers)
         return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,1 @@
+"""Continuous resources that work depends on: beam, cryogen, vacuum, electricity, compute."""
