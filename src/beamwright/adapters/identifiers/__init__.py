@@ -1,0 +1,1 @@
+"""Who gives out persistent identifiers: a stub, DataCite or a Handle server."""
