@@ -1,0 +1,1 @@
+"""What may be done, from a kind of operation to steps and plans bound to assets."""
