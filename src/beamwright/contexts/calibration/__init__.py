@@ -1,0 +1,1 @@
+"""Calibrations: measured constants of equipment, and every value they have had."""

@@ -1,0 +1,1 @@
+"""Subjects: whatever is measured, where it is in its handling cycle, and who holds it."""
