@@ -1,0 +1,1 @@
+"""Decisions: consequential choices of people and agents, recorded once and never edited."""
