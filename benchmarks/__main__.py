@@ -3,7 +3,7 @@
 import argparse
 import logging
 
-from benchmarks import growth, stages, writing
+from benchmarks import equipment, growth, stages, writing
 from benchmarks.installation import installation
 from benchmarks.table import show
 
@@ -13,7 +13,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument(
-        "--only", default="", help="sections to run: writing, latency, log, stream, lists, stages, start"
+        "--only",
+        default="",
+        help="sections to run: writing, latency, log, stream, lists, stages, start, equipment",
     )
     given = parser.parse_args()
     wanted = set(filter(None, given.only.split(",")))
@@ -51,6 +53,9 @@ def main() -> None:
             with place.serving():
                 pass
             show("Projections", growth.projection(place, 2_000 if quick else 100_000))
+    if chosen("equipment"):
+        with installation() as place:
+            show("Equipment", equipment.bench(place, *((200, 2_000) if quick else (10_000, 1_000_000))))
 
 
 main()

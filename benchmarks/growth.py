@@ -196,9 +196,7 @@ def projection(place: Installation, rows: int) -> list[Figure]:
     ]
 
 
-async def _bare_query(
-    dsn: str, query: str, arguments: list[tuple[object, ...]]
-) -> tuple[float, float, float]:
+async def bare_query(dsn: str, query: str, arguments: list[tuple[object, ...]]) -> tuple[float, float, float]:
     connection = await asyncpg.connect(dsn)
     statement = await connection.prepare(query)
     times: list[float] = []
@@ -234,12 +232,12 @@ def reading(place: Installation, rows: int) -> list[Figure]:
         gets = [request("GET", f"/zones/{id}", place.token) for id in ids]
         one = uvloop.run(send(place.port, 1, lambda: iter(gets)))
         many = uvloop.run(send(place.port, 32, lambda: iter(gets * 3)))
-        bare = uvloop.run(_bare_query(place.dsn, READ_ONE, [("Zone", id) for id in ids]))
+        bare = uvloop.run(bare_query(place.dsn, READ_ONE, [("Zone", id) for id in ids]))
         pages = [request("GET", "/zones?limit=50", place.token)] * 400
         listed = uvloop.run(send(place.port, 1, lambda: iter(pages)))
         [name] = uvloop.run(_list_table(place.dsn))
         query = f"SELECT id, version, state, created_at, updated_at, created_by FROM lists.{name} ORDER BY created_at DESC, id DESC LIMIT 51"
-        bare_page = uvloop.run(_bare_query(place.dsn, query, [()] * 400))
+        bare_page = uvloop.run(bare_query(place.dsn, query, [()] * 400))
     return [
         Figure(
             f"read by id, {rows:,} rows, 32 clients",

@@ -1,6 +1,6 @@
 """Composition root: the only place that knows which adapter fills which seam."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from uuid import UUID
@@ -11,33 +11,56 @@ import uuid_utils.compat
 from litestar.types import ASGIApp
 
 import beamwright.contexts
+from beamwright.adapters.control.registry import ControlAdapters
+from beamwright.adapters.identifiers.agency import AgencyAccount
+from beamwright.adapters.identifiers.registry import build_minter
 from beamwright.adapters.postgres.backlog import PostgresBacklogs
 from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
+from beamwright.adapters.postgres.contacts import PostgresContacts
 from beamwright.adapters.postgres.database import Database
 from beamwright.adapters.postgres.lists import PostgresLists
 from beamwright.adapters.postgres.migrate import migrate
+from beamwright.adapters.postgres.observations import PostgresObservations
+from beamwright.adapters.postgres.outbox import PostgresOutbox
+from beamwright.adapters.postgres.positions import PostgresPositions
 from beamwright.adapters.postgres.profiles import PostgresProfiles
 from beamwright.adapters.postgres.store import PostgresEventStore
+from beamwright.adapters.postgres.texts import PostgresTexts
 from beamwright.adapters.postgres.verdicts import PostgresVerdictLog
 from beamwright.adapters.tokens.builtin import BuiltInIssuer
 from beamwright.adapters.tokens.registry import build
 from beamwright.contexts.access.actor import actors
+from beamwright.contexts.calibration.starter_quantities import starter_quantities
+from beamwright.contexts.equipment.minting import IDENTIFIABLE
+from beamwright.contexts.equipment.starter_catalogue import starter_commands
+from beamwright.contexts.safety.clearance_template_definition import starter_templates
+from beamwright.contexts.subject.minting import IDENTIFIABLE_SUBJECTS
 from beamwright.contexts.trust.authorization import Snapshot
 from beamwright.contexts.trust.conduit import Conduit
 from beamwright.kernel.event import Event
+from beamwright.kernel.identifiers import IdentifierMinter
 from beamwright.kernel.operation import Installation
 from beamwright.kernel.registry import Registry, discover
 from beamwright.kernel.store import Mark
 from beamwright.kernel.value import encode
-from beamwright.kernel.wellknown import BUILT_IN_ISSUER
+from beamwright.kernel.wellknown import BUILT_IN_ISSUER, CATALOGUE_SEEDER
 from beamwright.runtime.arrival import Arrival
 from beamwright.runtime.authority import AuthorityKeeper
+from beamwright.runtime.catalogue import install
+from beamwright.runtime.clearance_expirer import ClearanceExpirer
+from beamwright.runtime.enclosure_observer import ENCLOSURES
 from beamwright.runtime.health import Health
+from beamwright.runtime.identifiers import IdentifierMinting
+from beamwright.runtime.listening import Timings
+from beamwright.runtime.observer import Observer, Watch
 from beamwright.runtime.projector import Projector
+from beamwright.runtime.reactions import Reactions
 from beamwright.runtime.readers import Readers
 from beamwright.runtime.schedules import run_schedules
 from beamwright.runtime.seeding import seed_installation
 from beamwright.runtime.service import Service
+from beamwright.runtime.subject_reactions import SUBJECT_REACTIONS
+from beamwright.runtime.supply_observer import SUPPLIES
 from beamwright.runtime.upkeep import run_upkeep
 from beamwright.runtime.verdicts import Verdicts
 from beamwright.runtime.workers import Workers
@@ -78,6 +101,13 @@ class App:
             issuers=frozenset(_issuers(settings)),
             laptop=settings.laptop,
             visit_presence_limit=settings.visit_presence_limit,
+            base_url=settings.base_url,
+            enclosure_stale_after=settings.enclosure_stale_after,
+            supply_stale_after=settings.supply_stale_after,
+            persistent_identifier_scheme=settings.persistent_identifier_scheme,
+            landing_page_template=settings.landing_page_template,
+            facility_publisher=settings.facility_publisher,
+            clearance_gate=settings.clearance_gate,
         )
         self._compose()
 
@@ -87,14 +117,25 @@ class App:
         await migrate(dsn)
         app = cls(settings, await Database.open(dsn, size=settings.database_pool_size), clock)
         await seed_installation(app.service, builtin_issuer=settings.issuer_active)
+        await app.install_catalogue(starter=settings.seed_starter_families)
         await app._keep_verdicts()
         await app.lists.refresh()
         app._warn()
         return app
 
+    async def install_catalogue(self, *, starter: bool) -> Mapping[str, int]:
+        """Define the seeded roles, families and quantities that are missing; how many of each were."""
+        templates = starter_templates(self.settings.self_facility_code)
+        seeds = [*starter_commands(starter), *starter_quantities(), *templates]
+        return await install(self.service, CATALOGUE_SEEDER, seeds)
+
     async def close(self) -> None:
         await self._workers.stop()
+        await self.control.aclose()
         await self.projector.stop()
+        await self.minting.stop()
+        await self.reactions.stop()
+        await self.expirer.stop()
         await self.verdicts.flush()
         await self.client.aclose()
         await self.database.close()
@@ -107,6 +148,8 @@ class App:
         self.leases = PostgresLeases(self.database)
         self.profiles = PostgresProfiles(self.database, actors)
         self.verdict_log = PostgresVerdictLog(self.database)
+        self.contacts = PostgresContacts(self.database)
+        self.outbox = PostgresOutbox(self.database)
         self.holder = new_id()
         self.authority = AuthorityKeeper(
             registry(),
@@ -126,6 +169,10 @@ class App:
             authority=self.authority,
             verdicts=self.verdicts,
             readers=self.readers,
+            contacts=self.contacts,
+            texts=PostgresTexts(self.database),
+            observations=PostgresObservations(self.database),
+            outbox=self.outbox,
             installation=self.installation,
             now=self.clock,
             new_id=new_id,
@@ -133,8 +180,25 @@ class App:
         self.projector = Projector(
             self.store, self.bookmarks, self.leases, self.readers, self.clock, self.holder, self.lists.refresh
         )
+        self.control = ControlAdapters()
+        self.observers = self._observers()
         self.health = Health(
-            self.store, self.bookmarks, PostgresBacklogs(self.database), self.verdicts, self.clock
+            self.store,
+            self.bookmarks,
+            PostgresBacklogs(self.database),
+            self.verdicts,
+            self.clock,
+            self.observers,
+        )
+        identifiable = (*IDENTIFIABLE, IDENTIFIABLE_SUBJECTS)
+        self.minting = IdentifierMinting(
+            self.service, self.outbox, _minter(self.settings), self.leases, self.holder, identifiable
+        )
+        self.reactions = Reactions(
+            self.service, PostgresPositions(self.database), self.leases, self.holder, SUBJECT_REACTIONS
+        )
+        self.expirer = ClearanceExpirer(
+            self.service, self.leases, self.holder, self.settings.clearance_expirer_tick
         )
         self.client = httpx.AsyncClient(timeout=5.0)
         issuer = BuiltInIssuer(self.settings.data) if self.settings.issuer_active else None
@@ -143,11 +207,31 @@ class App:
             verifier, self.authority, self.profiles, self.clock, laptop=self.settings.laptop
         )
 
+    def _observers(self) -> list[Observer]:
+        settings = self.settings
+
+        def observer(watch: Watch, heartbeat: timedelta) -> Observer:
+            timings = Timings(heartbeat=heartbeat.total_seconds())
+            return Observer(self.service, self.leases, self.holder, self.control.port, watch, timings)
+
+        observers = (
+            [observer(ENCLOSURES, settings.enclosure_heartbeat)] if settings.enclosure_observer else []
+        )
+        if settings.supply_observer:
+            observers.append(observer(SUPPLIES, settings.supply_heartbeat))
+        return observers
+
     def start_workers(self) -> None:
         self._workers.start("authority", lambda: self.authority.poll(self.settings.authority_poll_seconds))
         self._workers.start("verdicts", self.verdicts.run)
         self._workers.start("projector", self.projector.run)
         self._workers.start("schedules", lambda: run_schedules(self.service, self.leases, self.holder))
+        self._workers.start("identifier-minter", self.minting.run)
+        self._workers.start("reactions", self.reactions.run)
+        if self.settings.clearance_expirer_enabled:
+            self._workers.start("clearance-expirer", self.expirer.run)
+        for observer in self.observers:
+            self._workers.start(observer.name, observer.run)
         self._workers.start(
             "upkeep", lambda: run_upkeep(self.leases, self.holder, [self._prune_answers, self._keep_verdicts])
         )
@@ -178,6 +262,24 @@ class App:
             log.warning("calls_without_token", why="REQUIRE_AUTHENTICATED_PRINCIPAL=false: loopback only")
         if not self.authority.current.administrators((), self.clock()):
             log.warning("no_administrator", why="no administrator has a login of a configured issuer")
+
+
+def _minter(settings: Settings) -> IdentifierMinter:
+    return build_minter(
+        settings.identifier_minter,
+        datacite=AgencyAccount(
+            url=settings.datacite_url,
+            prefix=settings.datacite_prefix,
+            user=settings.datacite_user,
+            password=settings.datacite_password,
+        ),
+        handle=AgencyAccount(
+            url=settings.handle_url,
+            prefix=settings.handle_prefix,
+            user=settings.handle_user,
+            password=settings.handle_password,
+        ),
+    )
 
 
 def _issuers(settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from beamwright.kernel.identifiers import PersistentIdentifierScheme
 from beamwright.kernel.tokens import ProviderSettings, check_providers
 from beamwright.kernel.value import Value
 
@@ -61,6 +62,61 @@ class Settings(Value):
     visit_presence_limit: Annotated[
         timedelta, Meta(description="ISO 8601; presence open longer than this is closed.")
     ] = timedelta(days=1)
+    enclosure_observer: Annotated[
+        bool, Meta(description="Whether this service watches the permit sources of enclosures.")
+    ] = True
+    enclosure_heartbeat: Annotated[
+        timedelta, Meta(description="ISO 8601; how often a permit source is read besides its own reports.")
+    ] = timedelta(seconds=10)
+    enclosure_stale_after: Annotated[
+        timedelta, Meta(description="ISO 8601; a permit that nobody confirmed for this long is no permit.")
+    ] = timedelta(seconds=60)
+    supply_observer: Annotated[
+        bool, Meta(description="Whether this service watches the status sources of supplies.")
+    ] = True
+    supply_heartbeat: Annotated[
+        timedelta, Meta(description="ISO 8601; how often a status source is read besides its own reports.")
+    ] = timedelta(seconds=10)
+    supply_stale_after: Annotated[
+        timedelta, Meta(description="ISO 8601; a watched supply not heard for this long does not serve.")
+    ] = timedelta(seconds=60)
+    clearance_gate: Annotated[
+        str,
+        Meta(
+            description="`bound`: work on what a clearance was ever bound to needs one in force; `required`: "
+            "all work does; `off`: none does."
+        ),
+    ] = "bound"
+    clearance_expirer_enabled: Annotated[
+        bool, Meta(description="Whether clearances whose time is over are expired by this service.")
+    ] = True
+    clearance_expirer_tick: Annotated[
+        timedelta, Meta(description="ISO 8601; how often it looks for them.")
+    ] = timedelta(minutes=5)
+    seed_starter_families: Annotated[
+        bool, Meta(description="Whether the starter device families are defined at first start.")
+    ] = True
+    persistent_identifier_scheme: Annotated[
+        PersistentIdentifierScheme, Meta(description="`DOI` or `Handle`, unless a request says otherwise.")
+    ] = PersistentIdentifierScheme.DOI
+    identifier_minter: Annotated[
+        str, Meta(description="`stub`, `datacite` or `handle`: who gives out persistent identifiers.")
+    ] = "stub"
+    datacite_url: Annotated[str, Meta(description="Base URL of the DataCite REST API.")] = ""
+    datacite_prefix: Annotated[str, Meta(description="DOI prefix given by DataCite.")] = ""
+    datacite_user: Annotated[str, Meta(description="DataCite repository account.")] = ""
+    datacite_password: Annotated[str, Meta(description="Its password.")] = ""
+    handle_url: Annotated[str, Meta(description="Base URL of the Handle server's REST API.")] = ""
+    handle_prefix: Annotated[str, Meta(description="Handle prefix.")] = ""
+    handle_user: Annotated[str, Meta(description="Handle of the administrator, with its index.")] = ""
+    handle_password: Annotated[str, Meta(description="Its secret key.")] = ""
+    landing_page_template: Annotated[
+        str,
+        Meta(description="Page that an identifier leads to; holds {id}, may hold {base_url}, {resource}."),
+    ] = "{base_url}/console/{resource}/{id}"
+    facility_publisher: Annotated[
+        str | None, Meta(description="Publisher named with identifiers; default is the facility's own name.")
+    ] = None
     idempotency_retention_hours: Annotated[
         int, Meta(description="How long an idempotency key replays.", ge=1, le=8760)
     ] = 24
@@ -68,6 +124,12 @@ class Settings(Value):
     request_body_seconds: Annotated[
         float, Meta(description="How long a client may take to send a body.", ge=0.1, le=600)
     ] = 10.0
+    max_upload_bytes: Annotated[
+        int, Meta(description="Largest body of those that carry data in bulk.", ge=1024, le=1 << 30)
+    ] = 32 << 20
+    upload_body_seconds: Annotated[
+        float, Meta(description="How long a client may take to send such a body.", ge=0.1, le=3600)
+    ] = 60.0
     database_pool_size: Annotated[
         int, Meta(description="Database connections of one process.", ge=2, le=100)
     ] = 8
@@ -143,8 +205,42 @@ def checked(settings: Settings) -> Settings:
         raise UnsafeSettingsError("LOG_LEVEL must be debug, info, warning or error.")
     if not timedelta(minutes=1) <= settings.visit_presence_limit <= timedelta(days=366):
         raise UnsafeSettingsError("VISIT_PRESENCE_LIMIT must lie between PT1M and P366D.")
+    if settings.clearance_gate not in ("bound", "required", "off"):
+        raise UnsafeSettingsError("CLEARANCE_GATE must be bound, required or off.")
+    check_observers(settings)
+    check_identifiers(settings)
     try:
         check_providers(settings.identity_providers)
     except ValueError as error:
         raise UnsafeSettingsError(f"IDENTITY_PROVIDERS: {error}") from None
     return settings
+
+
+def check_observers(settings: Settings) -> None:
+    """A source that is read in time must never look stale."""
+    for name in ("enclosure", "supply"):
+        heartbeat: timedelta = getattr(settings, f"{name}_heartbeat")
+        limit: timedelta = getattr(settings, f"{name}_stale_after")
+        if heartbeat < timedelta(milliseconds=100) or limit < 3 * heartbeat:
+            raise UnsafeSettingsError(
+                f"{name.upper()}_STALE_AFTER must be at least three times {name.upper()}_HEARTBEAT, "
+                "which is at least PT0.1S."
+            )
+
+
+def check_identifiers(settings: Settings) -> None:
+    if "{id}" not in settings.landing_page_template:
+        raise UnsafeSettingsError("LANDING_PAGE_TEMPLATE must contain {id}.")
+    try:
+        settings.landing_page_template.format(base_url="", resource="", id="")
+    except (KeyError, IndexError, ValueError):
+        raise UnsafeSettingsError(
+            "LANDING_PAGE_TEMPLATE may only hold {base_url}, {resource} and {id}."
+        ) from None
+    if settings.identifier_minter not in ("stub", "datacite", "handle"):
+        raise UnsafeSettingsError("IDENTIFIER_MINTER must be stub, datacite or handle.")
+    if settings.identifier_minter != "stub":
+        names = [f"{settings.identifier_minter}_{part}" for part in ("url", "prefix", "user", "password")]
+        missing = [name.upper() for name in names if not getattr(settings, name)]
+        if missing:
+            raise UnsafeSettingsError(f"IDENTIFIER_MINTER needs {', '.join(missing)}.")

@@ -13,6 +13,7 @@ from beamwright.app import registry
 from beamwright.kernel import wellknown
 from beamwright.kernel.operation import Operation
 from tests.acceptance.stage import OWN_VISITS, Stage, denial, done, facility, grant, refusal
+from tests.acceptance.things import CAMERA, Things
 from tests.live import HTTP_AUDIENCE, MCP_AUDIENCE
 from tests.samples import minimal
 
@@ -27,9 +28,32 @@ class Belongs(Enum):
 # Every aggregate has a row: a new one must say whose its objects are.
 TABLE = {
     "Actor": Belongs.TO_SOMEBODY,
+    "Assembly": Belongs.TO_ALL,
+    "Asset": Belongs.TO_SOMEBODY,
+    "Calibration": Belongs.TO_SOMEBODY,
+    "CalibrationQuantity": Belongs.TO_ALL,
+    "Campaign": Belongs.TO_SOMEBODY,
+    "Capability": Belongs.TO_ALL,
+    "Clearance": Belongs.TO_SOMEBODY,
+    "ClearanceTemplate": Belongs.TO_SOMEBODY,
     "Conduit": Belongs.TO_ALL,
+    "Decision": Belongs.TO_SOMEBODY,
+    "Enclosure": Belongs.TO_SOMEBODY,
     "Facility": Belongs.TO_ALL,
+    "Family": Belongs.TO_ALL,
+    "Fixture": Belongs.TO_SOMEBODY,
+    "Frame": Belongs.TO_SOMEBODY,
+    "Method": Belongs.TO_ALL,
+    "Model": Belongs.TO_ALL,
+    "Mount": Belongs.TO_SOMEBODY,
+    "Plan": Belongs.TO_SOMEBODY,
     "Policy": Belongs.TO_ALL,
+    "Practice": Belongs.TO_SOMEBODY,
+    "Recipe": Belongs.TO_SOMEBODY,
+    "Role": Belongs.TO_ALL,
+    "Run": Belongs.TO_SOMEBODY,
+    "Subject": Belongs.TO_SOMEBODY,
+    "Supply": Belongs.TO_SOMEBODY,
     "Surface": Belongs.TO_ALL,
     "Visit": Belongs.TO_SOMEBODY,
     "Zone": Belongs.TO_ALL,
@@ -37,7 +61,24 @@ TABLE = {
 
 # Reads whose path names no object and that are not the list of their aggregate.
 ABOUT_THE_CALLER = {"get_current_actor", "list_permissions"}
-ACROSS = {"list_events", "list_presence"}
+ACROSS = {
+    "list_asset_drift",
+    "list_calibration_revisions",
+    "list_events",
+    "list_identifier_requests",
+    "list_presence",
+    "list_supply_kinds",
+}
+# Reads that name what they are about in their fields.
+NAMING = {
+    "check_run_readiness": {"plan_id": "Plan"},
+    "get_calibration_lookup": {"revision_id": "Revision"},
+    "get_calibration_revision": {"revision_id": "Revision"},
+    "get_calibration_revision_uses": {"revision_id": "Revision"},
+    "get_clearance_coverage": {"plan_id": "Plan"},
+    "get_current_calibration": {"target_id": "Asset"},
+    "inspect_plan_binding": {"practice_id": "Practice"},
+}
 # Reads that name somebody beside their target.
 ABOUT_ANOTHER = {"evaluate_policy", "evaluate_authorization"}
 
@@ -73,6 +114,12 @@ class Scene:
             "Visit": self.visit,
             "Zone": stage.zone(),
         }
+        self.objects |= self.equipment(Things(stage))
+        self.objects |= self.work(Things(stage), self.objects["Asset"])
+        self.revision = self.revised(self.objects["Calibration"])
+        citation = {"creators": [{"actor_id": self.owner.id}]}
+        subject = f"/subjects/{self.objects['Subject']}/persistent-identifier/request"
+        done(stage.admin.post(subject, **citation))
         self.other_site = stage.site()
         self.visit_there = stage.visit(facility_code=self.other_site)
         self.nobody = stage.nobody()
@@ -87,6 +134,53 @@ class Scene:
         last = done(stage.admin.post(f"/actors/{self.inactive.id}/deactivate", reason="Departed"))
         self.head = last["as_of"]
 
+    def equipment(self, things: Things) -> dict[str, str]:
+        """A camera that can be cited, and what it is part of."""
+        model, unit = things.model(CAMERA), things.unit()
+        owners = [{"name": "Facility"}]
+        asset = things.active(unit, CAMERA, model_id=model, owners=owners)
+        mount, assembly = things.installed(asset), things.assembly(things.slot("camera"))
+        return {
+            "Assembly": assembly,
+            "Asset": asset,
+            "Enclosure": things.enclosure(),
+            "Family": CAMERA,
+            "Fixture": things.fixture(assembly, camera=asset),
+            "Frame": things.frame(),
+            "Model": model,
+            "Mount": mount,
+            "Role": things.role(),
+            "Supply": things.supply(),
+        }
+
+    def work(self, things: Things, asset: str) -> dict[str, str]:
+        """A run of a plan on that camera, and what it needs or may need."""
+        capability = things.capability()
+        method = things.method(capability)
+        practice = things.practice(method)
+        plan = things.plan(asset, practice_id=practice)
+        return {
+            "Calibration": things.calibration(asset),
+            "CalibrationQuantity": str(wellknown.seeded_quantity(1)),
+            "Campaign": things.campaign(),
+            "Capability": capability,
+            "Clearance": things.clearance(),
+            "ClearanceTemplate": things.template(),
+            "Decision": things.decision(),
+            "Method": method,
+            "Plan": plan,
+            "Practice": practice,
+            "Recipe": things.recipe(capability),
+            "Run": things.run(plan),
+            "Subject": things.subject(),
+        }
+
+    def revised(self, calibration: str) -> str:
+        path = f"/calibrations/{calibration}"
+        value = {"value": {"offset": 1.5}, "source": {"kind": "Asserted"}}
+        done(self.stage.admin.post(f"{path}/revisions/append", **value))
+        return done(self.stage.admin.get(path))["revisions"][0]["revision_id"]
+
     def _with_token(self, subject: str, audience: str, age: timedelta = timedelta()) -> httpx.Client:
         server = self.stage.server
         token = server.issuer.mint(subject, (audience,), timedelta(hours=1), now=server.clock() - age)
@@ -99,7 +193,7 @@ class Scene:
         path = operation.path
         for field in operation.path_fields:
             path = path.replace(f"{{{field}}}", str(body.pop(field)))
-        if operation.reads:
+        if operation.in_address:
             return client.get(path, params=body)
         return client.post(path, json=body)
 
@@ -113,6 +207,14 @@ class Scene:
             field = registry().aggregates[aggregate].id_field
             if field in body:
                 body[field] = id
+        if operation.reads and "version_tag" in body:
+            body["version_tag"] = "initial"
+        for field, named in NAMING.get(operation.name, {}).items():
+            body[field] = self.revision if named == "Revision" else self.objects[named]
+        if operation.name == "get_current_calibration":
+            body["quantity"] = "encoder_offset"
+        if operation.name == "inspect_plan_binding":
+            body["asset_ids"] = [self.objects["Asset"]]
         if operation.name in ABOUT_ANOTHER:
             body |= {"principal_id": self.owner.id, "command_name": "hold_visit"}
         return body
@@ -135,7 +237,7 @@ def test_every_aggregate_has_a_row_and_an_object(scene: Scene) -> None:
 
 
 def test_every_read_without_an_object_is_known() -> None:
-    assert set(READS) - set(AIMED) - set(LISTS) == ABOUT_THE_CALLER | ACROSS
+    assert set(READS) - set(AIMED) - set(LISTS) == ABOUT_THE_CALLER | ACROSS | set(NAMING)
 
 
 # Reads.
@@ -181,6 +283,13 @@ def test_a_reader_without_reach_finds_only_what_is_everybodys(scene: Scene, name
         assert answer.status_code == 200, answer.text
     else:
         assert refusal(answer) == (404, missing(name))
+
+
+@pytest.mark.parametrize("name", sorted(NAMING))
+def test_what_a_read_names_is_within_reach_or_not_found(scene: Scene, name: str) -> None:
+    assert scene.call(scene.stage.admin.client, name).status_code in (200, 409)
+    for who in (scene.outsider, scene.foreigner):
+        assert scene.call(who.client, name).status_code == 404
 
 
 @pytest.mark.parametrize("name", LISTS)

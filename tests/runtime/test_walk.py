@@ -1,17 +1,13 @@
 """Random walks over the real service: whatever is called, the store verifies and the lists agree with the log."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
-from pytest import fixture
+from hypothesis.stateful import Bundle, consumes, invariant, multiple, rule
 
-from beamwright.app import App
 from beamwright.contexts.access.actor import DeactivateActor, ForgetActor, ReactivateActor, RegisterActor
 from beamwright.contexts.trust.control import ReleaseSurfaceControl, TakeSurfaceControl
 from beamwright.contexts.trust.doors import DefineConduit
@@ -21,23 +17,15 @@ from beamwright.contexts.trust.visit_moves import CompleteVisit, RecordVisitArri
 from beamwright.contexts.trust.visit_registration import RegisterVisit
 from beamwright.contexts.trust.zone import DefineZone, UpdateZone
 from beamwright.kernel import wellknown
-from beamwright.kernel.errors import DomainError
 from beamwright.kernel.value import replace
-from beamwright.maintenance import verify_database
-from beamwright.settings import Settings
 from tests.live import Cluster
-from tests.runtime.test_projector import ADMINISTRATOR, drain
+from tests.runtime.test_projector import ADMINISTRATOR
+from tests.walks import Walk, walk
 
 NAMES = st.sampled_from(["alpha", "Alpha", "beta", "gamma"])
-CLUSTER: list[Cluster] = []
 
 
-@fixture(scope="module", autouse=True)
-def place(cluster: Cluster) -> None:
-    CLUSTER[:] = [cluster]
-
-
-class Walk(RuleBasedStateMachine):
+class AccessWalk(Walk):
     """Zones, conduits, visits, presence, control and actors, called in any order."""
 
     zones = Bundle("zones")
@@ -45,37 +33,9 @@ class Walk(RuleBasedStateMachine):
     visits = Bundle("visits")
     people = Bundle("people")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self.keys: dict[str, Any] = {}
-
-    @initialize()
-    def open(self) -> None:
-        self.dsn = CLUSTER[0].database()
-        self.app = self.run(App.open(Settings(data=CLUSTER[0].data), self.dsn))
-        self.run(self.app.projector.prepare())
-
-    def teardown(self) -> None:
-        if hasattr(self, "app"):
-            self.run(drain(self.app))
-            self.run(self.app.close())
-            report = self.run(verify_database(self.dsn, lambda *_: None))
-            assert report.clean, report.findings
-        self.loop.close()
-
-    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(work)
-
-    def call(self, request: Any, key: str | None = None) -> Any:
-        """The receipt, or None where the rules refuse; anything else is a fault."""
-        self.run(drain(self.app))
-        call = replace(ADMINISTRATOR, idempotency_key=key)
-        try:
-            return self.run(self.app.service.call(request, call)).body
-        except DomainError as refusal:
-            assert refusal.status in (400, 404, 409), refusal
-            return None
 
     @rule(target=zones, name=NAMES)
     def define_zone(self, name: str) -> Any:
@@ -154,22 +114,16 @@ class Walk(RuleBasedStateMachine):
     def same_key_gives_one_answer(self, key: str, name: str) -> None:
         """N calls with one key are one call."""
         request = self.keys.setdefault(key, DefineZone(name=f"{name} {key}"))
-        first = self.call(request, key)
-        again = self.call(request, key)
+        call = replace(ADMINISTRATOR, idempotency_key=key)
+        first = self.call(request, call)
+        again = self.call(request, call)
         assert bytes(again) == bytes(self.keys.setdefault(f"answer {key}", again) or b"")
         assert first is not None
 
     @invariant()
     def nobody_is_locked_out(self) -> None:
-        if hasattr(self, "app"):
-            assert self.app.authority.current.administrators((), datetime.now(UTC))
+        assert self.app.authority.current.administrators((), datetime.now(UTC))
 
 
-TestWalk = Walk.TestCase
-TestWalk.settings = settings(
-    max_examples=12,
-    stateful_step_count=30,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+def test_whatever_is_called_the_store_verifies_and_the_lists_agree_with_the_log(cluster: Cluster) -> None:
+    walk(AccessWalk, cluster, examples=12, steps=30)

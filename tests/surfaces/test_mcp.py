@@ -230,7 +230,7 @@ def test_rest_and_mcp_answer_alike(server: LiveServer, admin: httpx.Client, oper
     post(server, call(operation.name, given))
     result = post(server, call(operation.name, given)).json()["result"]
     path = re.sub(r"{(\w+)}", lambda match: given.pop(match[1]), operation.path)
-    rest = admin.get(path, params=given) if operation.reads else admin.post(path, json=given)
+    rest = admin.get(path, params=given) if operation.in_address else admin.post(path, json=given)
     shown = result["structuredContent"]
     assert result["isError"] == rest.is_error
     assert (set(shown), shown.get("code")) == (set(rest.json()), rest.json().get("code"))

@@ -61,6 +61,7 @@ def operation(name: str) -> Operation:
     return found
 
 
+@cache
 def fields_of(operation: Operation) -> dict[str, msgspec.structs.FieldInfo]:
     """By the name they have on the wire."""
     return {field.encode_name: field for field in msgspec.structs.fields(operation.request)}
@@ -161,7 +162,7 @@ def wanted(operation: Operation, typed: Mapping[str, list[str]], given: Mapping[
     if missing:
         raise UsageError(f"{operation.name} needs {', '.join(option(name) for name in missing)}.")
     path = re.sub(r"{(\w+)}", lambda place: quote(_text(values.pop(place[1])), safe=""), operation.path)
-    if operation.reads:
+    if operation.in_address:
         query = {name: _text(value) for name, value in values.items() if value is not None}
         return Wanted(operation.method, path, query)
     return Wanted(operation.method, path, body=encode(values), headers={"content-type": "application/json"})
@@ -209,6 +210,9 @@ class Client:
             self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, trust_env=not on_this_machine(url))
         except httpx.InvalidURL as error:
             raise UsageError(f"{url} is not an address: {error}.") from None
+
+    def close(self) -> None:
+        self._http.close()
 
     def send(self, wanted: Wanted) -> bytes:
         """The body of the answer, or the refusal."""

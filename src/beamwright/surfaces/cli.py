@@ -19,6 +19,8 @@ from beamwright import __version__
 from beamwright.kernel.wellknown import ADMINISTRATOR
 from beamwright.settings import Settings
 
+from .cataloguing import catalogue
+from .importing import exports, import_facility
 from .maintaining import projections, verify
 from .terminal import (
     NOT_DONE,
@@ -47,6 +49,9 @@ app = typer.Typer(
 )
 events = typer.Typer(help="Read and follow what happened.", no_args_is_help=True)
 app.add_typer(events, name="events")
+app.add_typer(catalogue, name="catalogue")
+app.command("import")(import_facility)
+app.add_typer(exports, name="export")
 
 Url = Annotated[
     str | None,
@@ -265,6 +270,9 @@ def call(
         headers |= {} if idempotency_key is None else {"idempotency-key": idempotency_key}
         headers |= {} if if_match is None else {"if-match": f'"{if_match}"'}
         answer = client_of(url, token, data).send(wanted._replace(headers=headers))
+    if found.media_types:
+        sys.stdout.buffer.write(answer)
+        return None
     return show_json(answer)
 
 
@@ -350,8 +358,16 @@ def client_of(url: str | None, token: str | None, data: Path | None) -> "Client"
     settings = settings_of(data=data)
     mints = given is None and settings.issuer_active and (settings.data / "issuer.key").exists()
 
+    kept: list[tuple[float, str]] = []
+
     def fresh() -> str | None:
-        return minted(settings.data, ADMINISTRATOR, [HTTP_AUDIENCE], LOCAL_TOKEN_HOURS) if mints else given
+        """Kept for half its life: minting anew for each of many calls would cost both sides."""
+        if not mints:
+            return given
+        if not kept or time.monotonic() - kept[-1][0] > LOCAL_TOKEN_HOURS * 1800:
+            token = minted(settings.data, ADMINISTRATOR, [HTTP_AUDIENCE], LOCAL_TOKEN_HOURS)
+            kept[:] = [(time.monotonic(), token)]
+        return kept[-1][1]
 
     return Client(address or settings.base_url, fresh)
 

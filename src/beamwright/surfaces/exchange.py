@@ -1,6 +1,7 @@
 """One HTTP request and its answer on bare ASGI: what the operations need of it and nothing more."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -41,6 +42,11 @@ class Exchange:
         return None if value is None else value.decode("latin-1")
 
     @property
+    def media_type(self) -> str:
+        """Of the body, without its parameters."""
+        return (self.header(b"content-type") or "").partition(";")[0].strip().lower()
+
+    @property
     def loopback(self) -> bool:
         client = self.scope["client"]
         return client is not None and client[0] in LOOPBACK
@@ -69,13 +75,28 @@ class Exchange:
     async def part(self, body: bytes, *, last: bool = False) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": not last})
 
+    async def until_gone(self, stream: Coroutine[Any, Any, None]) -> None:
+        """Stream until the client goes away or the stream ends by itself."""
+        streaming = asyncio.ensure_future(stream)
+        gone = asyncio.ensure_future(self._gone())
+        _, pending = await asyncio.wait((streaming, gone), return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        if streaming.done() and not streaming.cancelled():
+            streaming.result()
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+
     async def refuse(self, error: Exception, base_url: str) -> None:
         document = refusal(error, self.correlation)
         await self.answer(document.status, encode(document), PROBLEM, refusal_headers(error, base_url))
 
 
-def query_fields(query_string: bytes) -> dict[str, Any]:
-    """The parameters of an address, each given once."""
+def query_fields(query_string: bytes, repeatable: Collection[str] = ()) -> dict[str, Any]:
+    """The parameters of an address, each given once unless it takes several values."""
     if not query_string:
         return {}
     try:
@@ -84,9 +105,12 @@ def query_fields(query_string: bytes) -> dict[str, Any]:
         )
     except ValueError:
         raise MalformedRequestError("The query string is not valid UTF-8 or has too many fields.") from None
-    fields: dict[str, Any] = dict(pairs)
-    if len(fields) != len(pairs):
-        raise MalformedRequestError("A query parameter is given more than once.")
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in repeatable:
+            fields.setdefault(name, []).append(value)
+        elif fields.setdefault(name, value) is not value:
+            raise MalformedRequestError(f"The query parameter {name} is given more than once.")
     if any("\x00" in text for pair in pairs for text in pair):
         raise ShapeError("Text must not contain the NUL character.")
     return fields

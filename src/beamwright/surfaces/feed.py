@@ -1,10 +1,6 @@
 """The feed at /events: the same operation as a page, or followed as server-sent events."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
-from litestar.types import Receive
 
 from beamwright.contexts.trust.feed import FeedPage, ListEvents
 from beamwright.kernel.errors import DomainError
@@ -28,13 +24,13 @@ class FeedSurface:
         self._service = service
         self._rest = rest
 
-    async def answer(self, exchange: Exchange, operation: Operation, receive: Receive) -> None:
+    async def answer(self, exchange: Exchange, operation: Operation) -> None:
         if "text/event-stream" in (exchange.header(b"accept") or ""):
-            await self._follow(exchange, operation, receive)
+            await self._follow(exchange, operation)
         else:
             await self._rest.answer(exchange, operation)
 
-    async def _follow(self, exchange: Exchange, operation: Operation, receive: Receive) -> None:
+    async def _follow(self, exchange: Exchange, operation: Operation) -> None:
         note_operation(exchange, operation)
         try:
             call = await self._rest.call(exchange)
@@ -47,16 +43,7 @@ class FeedSurface:
             await self._rest.refuse(exchange, error)
             return
         await exchange.begin(200, "text/event-stream", {"cache-control": "no-store"})
-        await self._until_gone(receive, self._events(exchange, wanted, call, page))
-
-    async def _until_gone(self, receive: Receive, stream: Coroutine[Any, Any, None]) -> None:
-        """Stream until the client goes away or the stream ends by itself."""
-        streaming = asyncio.ensure_future(stream)
-        gone = asyncio.ensure_future(_disconnected(receive))
-        _, pending = await asyncio.wait((streaming, gone), return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        await exchange.until_gone(self._events(exchange, wanted, call, page))
 
     async def _page(self, wanted: ListEvents, call: Call) -> FeedPage:
         return (await self._service.call(wanted, call)).body
@@ -83,8 +70,3 @@ class FeedSurface:
                 refusal = encode(problem(error, call.correlation_id))
                 await exchange.part(b"event: problem\ndata: " + refusal + b"\n\n", last=True)
                 return
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue

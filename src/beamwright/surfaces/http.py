@@ -102,7 +102,7 @@ def application(
             allowed = ", ".join(sorted(methods))
             await rest.refuse(exchange, MethodNotAllowedError(f"This address takes {allowed}; see /docs."))
         elif operation.name == FEED:
-            await feed.answer(exchange, operation, receive)
+            await feed.answer(exchange, operation)
         else:
             await rest.answer(exchange, operation)
 

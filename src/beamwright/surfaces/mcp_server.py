@@ -6,6 +6,7 @@ Only `mcp.py` imports this module, when the first agent calls: the SDK takes lon
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import msgspec
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -30,6 +31,7 @@ from mcp_types import (
 
 from beamwright import __version__
 from beamwright.kernel.authority import AuthzReason
+from beamwright.kernel.download import Download, DownloadAddress
 from beamwright.kernel.errors import DomainError
 from beamwright.kernel.operation import Operation
 from beamwright.kernel.value import encode, replace
@@ -188,7 +190,24 @@ class Tools:
             check_no_nul(encode(request))
         except RecursionError:
             raise nested_too_deep() from None
-        return await self._service.call(request, call)
+        outcome = await self._service.call(request, call)
+        if isinstance(outcome.body, Download):
+            address = self._address(operation, request, outcome.body)
+            return replace(outcome, body=address)
+        return outcome
+
+    def _address(self, operation: Operation, request: Any, download: Download) -> DownloadAddress:
+        """Where a file is, instead of its bytes, which a conversation should not carry."""
+        given: Json = {
+            name: value for name, value in msgspec.to_builtins(request).items() if value not in (None, [])
+        }
+        path = operation.path.format(**{name: given.pop(name) for name in operation.path_fields})
+        query = urlencode(given, doseq=True)
+        return DownloadAddress(
+            url=f"{self._service.installation.base_url}{path}{'?' if query else ''}{query}",
+            media_type=download.media_type,
+            filename=download.filename,
+        )
 
     async def _documents(
         self, context: Context, params: PaginatedRequestParams | None
@@ -285,7 +304,8 @@ def standalone(shape: Any) -> Json:
 
     whole: Json = inlined(schema, ())
     described = {key: value for key, value in whole.items() if key not in ("title", "description")}
-    return described | ({"$defs": definitions} if recursive else {})
+    # A choice between records is a record too, which MCP wants to read at the root.
+    return {"type": "object"} | described | ({"$defs": definitions} if recursive else {})
 
 
 def listed(operations: Iterable[Operation]) -> str:

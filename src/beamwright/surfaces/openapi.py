@@ -29,6 +29,8 @@ COMMAND_HEADERS = [
     },
 ]
 
+BYTES = {"schema": {"type": "string", "format": "binary"}}
+
 REFUSALS = {
     400: "Malformed, or a value that the rules refuse",
     401: "No valid bearer token",
@@ -86,7 +88,7 @@ def _operation(operation: Operation, shape: dict[str, Any], answer: dict[str, An
     located = {
         name: "path" if name in operation.path_fields else "query"
         for name in properties
-        if name in operation.path_fields or operation.reads
+        if name in operation.path_fields or operation.in_address
     }
     parameters = [
         {"name": name, "in": place, "required": name in required, "schema": _parameter(properties[name])}
@@ -99,11 +101,27 @@ def _operation(operation: Operation, shape: dict[str, Any], answer: dict[str, An
         "parameters": parameters if operation.reads else parameters + COMMAND_HEADERS,
         "responses": _responses(operation, answer),
     }
-    if not operation.reads:
+    if not operation.in_address:
         body = _body(properties, required, located)
-        needed = bool(body["required"])
-        described["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
+        content = {"application/json": {"schema": body}} | {
+            media_type: BYTES for media_type in operation.bodies
+        }
+        described["requestBody"] = {"required": bool(body["required"]), "content": content}
+    if operation.bodies:
+        described["parameters"] += _beside_bytes(operation, properties, located)
     return described
+
+
+def _beside_bytes(
+    operation: Operation, properties: dict[str, Any], located: dict[str, str]
+) -> list[dict[str, Any]]:
+    """The fields that travel in the address when the body is not JSON."""
+    when = f"Only with a body of {' or '.join(operation.bodies)}."
+    return [
+        {"name": name, "in": "query", "required": False, "description": when, "schema": _parameter(schema)}
+        for name, schema in properties.items()
+        if name not in located and name not in operation.bodies.values()
+    ]
 
 
 def _body(properties: dict[str, Any], required: list[str], located: dict[str, str]) -> dict[str, Any]:
@@ -129,10 +147,11 @@ def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
         headers["ETag"] = {"schema": {"type": "string"}}
     if operation.creates:
         headers["Location"] = {"schema": {"type": "string"}}
+    content = {media_type: BYTES for media_type in operation.media_types}
     success = {
         "description": "Done",
         "headers": headers,
-        "content": {"application/json": {"schema": answer}},
+        "content": content or {"application/json": {"schema": answer}},
     }
     return {
         "201" if operation.creates else "200": success,

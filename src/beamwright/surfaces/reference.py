@@ -60,10 +60,10 @@ def operations_page(registry: Registry) -> str:
         " `Idempotency-Key` and `If-Match` are accepted on every command.",
     ]
     for context in registry.contexts:
-        parts.append(f"## {context}")
+        parts.append(f"## The {context} context")
         members = [each for each in operations if each.context == context]
         for aggregate in sorted({each.aggregate for each in members}):
-            parts.append(f"### {aggregate}")
+            parts.append(f"### {context}: {aggregate}")
             parts += [_operation(each, registry, types) for each in members if each.aggregate == aggregate]
     return "\n\n".join([*parts, "## Types", *types.sections()])
 
@@ -81,6 +81,13 @@ def _operation(operation: Operation, registry: Registry, types: Types) -> str:
         parts.append(table(["Field", "In", "Type", "Default"], rows))
     if not operation.reads:
         parts.append(f"Can record {appended(operation, registry)}.")
+    if operation.bodies:
+        others = ", ".join(f"{code(type)} (it is `{name}`)" for type, name in operation.bodies.items())
+        parts.append(f"The body can also be {others}; the other fields are then the query string.")
+    if operation.media_types:
+        files = ", ".join(map(code, operation.media_types))
+        parts.append(f"Answers 200 with a file: {files}; as a tool with {types.of(operation.response)}.")
+        return "\n\n".join(parts)
     parts.append(f"Answers {201 if operation.creates else 200} with {types.of(operation.response)}.")
     return "\n\n".join(parts)
 
@@ -88,7 +95,7 @@ def _operation(operation: Operation, registry: Registry, types: Types) -> str:
 def _place(name: str, operation: Operation) -> str:
     if name in operation.path_fields:
         return "path"
-    return "query" if operation.reads else "body"
+    return "query" if operation.in_address else "body"
 
 
 def _rank(name: str, operation: Operation) -> int:
@@ -130,7 +137,7 @@ def events_page(registry: Registry) -> str:
         " change is a new schema version with an upcaster.",
     ]
     for context, aggregates in by_context(registry):
-        parts.append(f"## {context}")
+        parts.append(f"## The {context} context")
         for aggregate in aggregates:
             parts.append(f"### {aggregate.name}")
             parts += [_event(each, types) for each in aggregate.event_classes]

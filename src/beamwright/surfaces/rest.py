@@ -1,10 +1,12 @@
 """REST: an HTTP request becomes a call of the operation at its address, and its outcome the answer."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
 from beamwright.contexts.trust.surface import SurfaceKind
+from beamwright.kernel.download import Download
 from beamwright.kernel.operation import Operation
 from beamwright.kernel.value import encode, replace
 from beamwright.runtime.arrival import Arrival
@@ -38,13 +40,15 @@ class Rest:
         note_operation(exchange, operation)
         try:
             call = await self.call(exchange)
-            given = await self._given(exchange, operation)
-            typed = self._service.decode(operation, given, strict=not operation.reads)
+            typed = await self._typed(exchange, operation)
             outcome = await self._service.call(typed, call)
         except Exception as error:  # noqa: BLE001 - a surface answers every failure
             await self.refuse(exchange, error)
             return
-        await self._render(exchange, operation, outcome)
+        if isinstance(outcome.body, Download):
+            await self._send(exchange, outcome.body)
+        else:
+            await self._render(exchange, operation, outcome)
 
     async def call(self, exchange: Exchange) -> Call:
         """Who calls: decided before anything of the body is read."""
@@ -65,15 +69,24 @@ class Rest:
             return call
         return replace(call, idempotency_key=idempotency_key(key), expected_version=expected_version(version))
 
-    async def _given(self, exchange: Exchange, operation: Operation) -> dict[str, Any]:
+    async def _typed(self, exchange: Exchange, operation: Operation) -> Any:
         """Body, query and path joined; a name given in two places is refused."""
-        reads = operation.reads
-        given = query_fields(exchange.scope["query_string"]) if reads else await self._body(exchange)
-        path_fields = exchange.path_values
-        if doubled := [name for name in path_fields if name in given]:
-            raise MalformedRequestError(f"{', '.join(doubled)} is given by the path already.")
-        given.update(path_fields)
-        return given
+        body_field = operation.bodies.get(exchange.media_type) if operation.body_types else None
+        in_address = operation.in_address or body_field is not None
+        if in_address:
+            given = query_fields(exchange.scope["query_string"], operation.repeatable)
+        else:
+            given = await self._body(exchange)
+        elsewhere: dict[str, Any] = {**exchange.path_values}
+        if body_field is not None:
+            elsewhere[body_field] = await self._upload(exchange)
+        if doubled := [name for name in elsewhere if name in given]:
+            raise MalformedRequestError(f"{', '.join(doubled)} is given by the path or the body already.")
+        return self._service.decode(operation, given | elsewhere, strict=not in_address)
+
+    async def _upload(self, exchange: Exchange) -> bytes:
+        settings = self._settings
+        return await exchange.body(settings.max_upload_bytes, settings.upload_body_seconds)
 
     async def _body(self, exchange: Exchange) -> dict[str, Any]:
         settings = self._settings
@@ -95,14 +108,29 @@ class Rest:
         if outcome.version is not None:
             headers["etag"] = f'"{outcome.version}"'
         if outcome.status == 201:
-            headers["location"] = f"{operation.path}/{outcome.object_id}"
+            headers["location"] = f"{operation.path.split('/{')[0]}/{outcome.object_id}"
         if outcome.replayed:
             headers["idempotency-replayed"] = "true"
         media_type = PROBLEM if outcome.status >= 400 else JSON
         await exchange.answer(outcome.status, encode(outcome.body), media_type, headers)
 
+    async def _send(self, exchange: Exchange, download: Download) -> None:
+        """A file as it grows, as long as somebody takes it."""
+        disposition = f'attachment; filename="{download.filename}"'
+        text = download.media_type.startswith("text/")
+        media_type = f"{download.media_type}; charset=utf-8" if text else download.media_type
+        await exchange.begin(200, media_type, {"content-disposition": disposition})
+        await exchange.until_gone(_parts(exchange, download.content))
+
     async def refuse(self, exchange: Exchange, error: Exception) -> None:
         await exchange.refuse(error, self._settings.base_url)
+
+
+async def _parts(exchange: Exchange, content: AsyncIterator[bytes]) -> None:
+    async for part in content:
+        if part:
+            await exchange.part(part)
+    await exchange.part(b"", last=True)
 
 
 def note_operation(exchange: Exchange, operation: Operation) -> None:

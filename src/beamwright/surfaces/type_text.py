@@ -17,6 +17,7 @@ NO_BOUNDS = (-(2**31), 2**31 - 1)
 PLAIN: Mapping[type[inspect.Type], str] = {
     inspect.AnyType: "any JSON",
     inspect.BoolType: "boolean",
+    inspect.BytesType: "bytes as base64",
     inspect.DateTimeType: "time",
     inspect.NoneType: "null",
     inspect.TimeDeltaType: "duration",
@@ -89,6 +90,8 @@ class Types:
                 return f"set of {self._text(type.item_type)}"
             case inspect.ListType() | inspect.VarTupleType():
                 return f"list of {self._text(type.item_type)}"
+            case inspect.TupleType():
+                return f"list of {' and '.join(self._text(each) for each in type.item_types)}"
             case inspect.DictType():
                 return f"map from {self._text(type.key_type)} to {self._text(type.value_type)}"
             case _:
@@ -104,6 +107,8 @@ def _notes(extra: Mapping[str, Any]) -> Iterator[str]:
     yield from (note for key, note in NOTES.items() if extra.get(key))
     if unit := extra.get("x-unit"):
         yield f"unit: {unit}"
+    if unit := extra.get("unit"):
+        yield f"unit: {unit['code']}"
     if description := extra.get("description"):
         yield cell(description)
 
