@@ -107,7 +107,7 @@ def test_every_object_id_in_the_description_is_a_uuid(admin: httpx.Client) -> No
     for path, methods in paths.items():
         for method in methods.values():
             for parameter in method["parameters"]:
-                if parameter["in"] == "path":
+                if parameter["in"] == "path" and parameter["name"] != "version_tag":
                     assert parameter["schema"].get("format") == "uuid", path
 
 

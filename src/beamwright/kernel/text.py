@@ -18,9 +18,10 @@ type Note = Annotated[
 type Description = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 2000})]
 type Personal = Annotated[str, Meta(extra_json_schema={"x-personal-data": True})]
 
-# Control characters break logs and terminals; prose may keep its tabs and line ends.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_IN_PROSE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+# Control characters break logs and terminals, and those that turn the direction of writing make a text look like
+# another one; prose may keep its tabs and line ends.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_IN_PROSE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def trimmed(value: str, most: int, refusal: type[InvalidError], what: str, *, prose: bool = False) -> str:
