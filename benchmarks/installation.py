@@ -80,6 +80,9 @@ class Installation:
         headers = {"authorization": f"Bearer {self.token}"}
         return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=120)
 
+    def token_of(self, subject: str) -> str:
+        return BuiltInIssuer(self.directory).mint(subject, ["urn:beamwright:http"], timedelta(hours=1))
+
     def pgbench(self, clients: int, seconds: float) -> float:
         """Transactions per second of the same INSERT, straight from C."""
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:

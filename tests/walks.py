@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
@@ -22,9 +22,6 @@ from tests.live import Cluster
 from tests.runtime.test_projector import ADMINISTRATOR, drain
 
 PAGE = 7
-PHASES = [
-    Phase[name] for name in os.environ.get("WALK_PHASES", "explicit,reuse,generate,target,shrink").split(",")
-]
 
 
 class Folded(NamedTuple):
@@ -152,17 +149,20 @@ class Walk(RuleBasedStateMachine):
 
 
 def walk(machine: type[Walk], cluster: Cluster, *, examples: int, steps: int) -> None:
-    """Take so many walks of so many steps; WALK_EXAMPLES asks for another number of them."""
+    """Take so many walks of so many steps; WALK_EXAMPLES asks for another number of them.
+
+    Each is drawn afresh: the usual backend makes most of so few out of the first, by repeating parts of it.
+    """
     run_state_machine_as_test(
         partial(machine, cluster),
         settings=settings(
             max_examples=int(os.environ.get("WALK_EXAMPLES", examples)),
             stateful_step_count=steps,
             deadline=None,
+            backend="hypothesis-urandom",
             database=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
-            phases=PHASES,
         ),
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -244,3 +245,15 @@ def check_identifiers(settings: Settings) -> None:
         missing = [name.upper() for name in names if not getattr(settings, name)]
         if missing:
             raise UnsafeSettingsError(f"IDENTIFIER_MINTER needs {', '.join(missing)}.")
+        url: str = getattr(settings, f"{settings.identifier_minter}_url")
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+            raise UnsafeSettingsError(
+                f"{settings.identifier_minter.upper()}_URL must be an https address: it is sent a password."
+            )
+        gives = {"datacite": PersistentIdentifierScheme.DOI, "handle": PersistentIdentifierScheme.HANDLE}
+        if settings.persistent_identifier_scheme is not gives[settings.identifier_minter]:
+            raise UnsafeSettingsError(
+                f"IDENTIFIER_MINTER={settings.identifier_minter} needs "
+                f"PERSISTENT_IDENTIFIER_SCHEME={gives[settings.identifier_minter]}."
+            )

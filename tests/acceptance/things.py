@@ -1,10 +1,11 @@
-"""Equipment, enclosures and supplies of a served installation, made as a client makes them."""
+"""Things of a served installation, from equipment to clearances, made as a client makes them."""
 
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
 from beamwright.kernel import wellknown
-from tests.acceptance.stage import Stage, done
+from tests.acceptance.stage import Person, Stage, done, grant
 
 CAMERA = str(wellknown.seeded_family(4))
 ROTARY_STAGE = str(wellknown.seeded_family(1))
@@ -177,3 +178,46 @@ class Things:
         return self.made(
             "/clearance-templates", "template_id", **{"code": uuid4().hex, "title": "Form"} | fields
         )
+
+    def cleared(self, *bindings: dict[str, str], **fields: Any) -> str:
+        """A clearance that one person has taken all the way; it is in force."""
+        clearance = self.clearance(*bindings, **fields)
+        self.review(clearance)
+        for move in ("approve", "activate"):
+            done(self.admin.post(f"/clearances/{clearance}/{move}"))
+        return clearance
+
+    def review(self, clearance_id: str) -> None:
+        """Submitted, and judged favourably."""
+        path = f"/clearances/{clearance_id}"
+        done(self.admin.post(f"{path}/submit"))
+        done(self.admin.post(f"{path}/start-review"))
+        done(self.admin.post(f"{path}/review-steps/append", role="safety", decision="Approved"))
+
+    def revision(self, calibration_id: str, **fields: Any) -> str:
+        """The id of a further revision of an encoder's offset."""
+        given = {"value": {"offset": 0.5}, "source": {"kind": "Asserted"}} | fields
+        done(self.admin.post(f"/calibrations/{calibration_id}/revisions/append", **given))
+        return done(self.admin.get(f"/calibrations/{calibration_id}"))["revisions"][-1]["revision_id"]
+
+    @cached_property
+    def monitor(self) -> Person:
+        """An account that may report permits."""
+        account = self.stage.person("service_account")
+        self.stage.policy(grant("observe_enclosure_status"), to=account)
+        return account
+
+    def permit(self, enclosure_id: str, status: str = "Permitted") -> None:
+        done(self.monitor.post(f"/enclosures/{enclosure_id}/observe", **self.report(status)))
+
+    def report(self, status: str) -> dict[str, Any]:
+        """What a monitor says about a permit."""
+        source = {"source_kind": "push", "source_id": "interlock"}
+        at = self.stage.server.clock().isoformat()
+        return {"observed_status": status, "monitor_ref": source, "observed_at": at, "reason": "as reported"}
+
+    def permitted(self, **fields: Any) -> str:
+        """An enclosure that has its permit."""
+        enclosure = self.enclosure(**fields)
+        self.permit(enclosure)
+        return enclosure

@@ -31,6 +31,8 @@ class Measurement(Value):
 
     value: ControlValue
     kind: MeasurementKind = MeasurementKind.SCALAR
+    # The number behind a label, where the source has both.
+    index: int | None = None
     quality: Quality = Quality.GOOD
     quality_detail: str | None = None
     produced_at: datetime | None = None

@@ -91,6 +91,8 @@ class Health:
     async def _report(self) -> Report:
         current = await self._backlogs.schema_current()
         backlog = await self._backlogs.backlog()
+        # Reactions keep their places beside those of the lists.
+        lists = {each.name for each in await self._bookmarks.projections()}
         projections = [
             ProjectionHealth(
                 name=mark.name,
@@ -103,6 +105,7 @@ class Health:
                 updated_at=mark.updated_at,
             )
             for mark in await self._bookmarks.all()
+            if mark.name in lists
         ]
         reasons = [] if current else ["migrations missing"]
         served = {(each.name, shape(each.version)) for each in projections if each.serving}

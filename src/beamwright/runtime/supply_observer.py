@@ -25,7 +25,10 @@ def supply_report(supply: Any, observation: Observation) -> Report:
     if isinstance(observation, Silence):
         return Report(silence=observation.reason)
     source: StatusSource = supply.status_source
-    read = reading(source, observation.value, observation.quality, supply.status)
+    # Without thresholds 0 is bad, also where the source gives it a label.
+    index = None if source.thresholds else observation.index
+    value = observation.value if index is None else index
+    read = reading(source, value, observation.quality, supply.status)
     if read is None:
         return Report(silence=_unheard(observation))
     command = ObserveSupplyStatus(

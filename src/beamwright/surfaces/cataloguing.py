@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import typer
 
+from beamwright.kernel.value import replace
+
 from .maintaining import opened
 from .terminal import Data, DatabaseUrl, console, settings_of
 
@@ -19,7 +21,8 @@ def install_catalogue(data: Data = None, database_url: DatabaseUrl = None) -> No
     settings = settings_of(data=data, database_url=database_url)
 
     async def install(dsn: str) -> Mapping[str, int]:
-        app = await App.open(settings, dsn)
+        # What is missing is to be counted here, not defined on the way.
+        app = await App.open(replace(settings, seed_starter_families=False), dsn)
         try:
             return await app.install_catalogue(starter=True)
         finally:

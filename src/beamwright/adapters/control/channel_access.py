@@ -363,6 +363,7 @@ class _Link:
         return Measurement(
             value=value,
             kind=kind,
+            index=int(response.data[0]) if kind is MeasurementKind.CATEGORICAL else None,
             quality=_QUALITIES[int(about.severity)],
             quality_detail=self._alarm(about),
             produced_at=_EPOCH

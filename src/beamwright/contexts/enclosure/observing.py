@@ -12,12 +12,13 @@ def observed(source: PermitSource, measurement: Measurement) -> tuple[PermitStat
     if measurement.quality is not Quality.GOOD:
         return PermitStatus.UNKNOWN, f"quality {measurement.quality}"
     reason = f"source reported {_shown(measurement.value)}"
-    # Booleans equal 0 and 1, 1.0 equals 1, and text equals no number: exactly what is asked for.
-    if measurement.value == source.permitted_value:
-        return PermitStatus.PERMITTED, reason
-    if measurement.value == source.not_permitted_value:
-        return PermitStatus.NOT_PERMITTED, reason
-    return PermitStatus.UNKNOWN, reason
+    # Booleans equal 0 and 1, 1.0 equals 1, and text equals no number: exactly what is asked for. A labelled
+    # source is understood by label and by number; one that says both things is not understood.
+    said = (measurement.value,) if measurement.index is None else (measurement.value, measurement.index)
+    permitted, refused = source.permitted_value in said, source.not_permitted_value in said
+    if permitted == refused:
+        return PermitStatus.UNKNOWN, reason
+    return (PermitStatus.PERMITTED if permitted else PermitStatus.NOT_PERMITTED), reason
 
 
 def _shown(value: object) -> str:
