@@ -512,4 +512,4 @@ class AssetWalk(Walk):
 
 
 def test_equipment_stays_whole_whatever_is_called(cluster: Cluster) -> None:
-    walk(AssetWalk, cluster, examples=4, steps=80)
+    walk(AssetWalk, cluster, examples=6, steps=80)

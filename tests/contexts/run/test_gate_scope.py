@@ -41,6 +41,9 @@ class Stored:
         self.installation = Installation()
         self.now = NOW
 
+    def version(self, aggregate: Aggregate[Any, Any], id: UUID) -> int:
+        return self.loaded[aggregate.name, id].version
+
     async def load_known(self, aggregate: Aggregate[Any, Any], ids: Collection[UUID]) -> dict[UUID, Any]:
         self.rounds.append(ids)
         known = {id: self.streams[aggregate.name, id] for id in ids if (aggregate.name, id) in self.streams}
