@@ -1,5 +1,6 @@
 """Isolation: what each read and command answers to whoever has no business with an object, for all of the registry."""
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from enum import Enum
@@ -120,6 +121,7 @@ class Scene:
         citation = {"creators": [{"actor_id": self.owner.id}]}
         subject = f"/subjects/{self.objects['Subject']}/persistent-identifier/request"
         done(stage.admin.post(subject, **citation))
+        self._wait_for_identifier(self.objects["Subject"])
         self.other_site = stage.site()
         self.visit_there = stage.visit(facility_code=self.other_site)
         self.nobody = stage.nobody()
@@ -174,6 +176,13 @@ class Scene:
             "Run": things.run(plan),
             "Subject": things.subject(),
         }
+
+    def _wait_for_identifier(self, subject: str) -> None:
+        """The minter's event comes by itself, and must not come while a test counts."""
+        deadline = time.monotonic() + 30
+        while done(self.stage.admin.get(f"/subjects/{subject}"))["identifier_status"] != "Assigned":
+            assert time.monotonic() < deadline, "no identifier was minted"
+            time.sleep(0.1)
 
     def revised(self, calibration: str) -> str:
         path = f"/calibrations/{calibration}"
