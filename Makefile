@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 WORKERS ?= 2
 
-.PHONY: setup serve test check format lock reference bench clean
+.PHONY: setup serve test check format lock reference bench faults sbom audit clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "Beamwright needs Python 3.12 or later; set PYTHON=/path/to/python3")'
@@ -32,14 +32,14 @@ test: $(VENV)/.development  ## Run all tests against the embedded database
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 check: $(VENV)/.development  ## Format, lint, types and import rules
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks supply_chain
+	$(BIN)/ruff check src tests benchmarks supply_chain
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
 format: $(VENV)/.development  ## Format and mend what can be mended
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks supply_chain
+	$(BIN)/ruff check --fix src tests benchmarks supply_chain
 
 reference: $(VENV)/.development  ## Write docs/reference from the registry
 	$(BIN)/python -m beamwright reference docs/reference
@@ -47,9 +47,23 @@ reference: $(VENV)/.development  ## Write docs/reference from the registry
 bench: $(VENV)/.development  ## Measure, both sides in one run
 	$(BIN)/python -m benchmarks
 
+faults: $(VENV)/.development  ## Long form of tests/faults (ONLY=kill for one); writes docs/explanation/reliability.md
+	FAULTS=long $(BIN)/python -m pytest -q -ra tests/faults $(if $(ONLY),-k $(ONLY)); result=$$?; \
+	$(BIN)/python -m tests.faults.report; exit $$result
+
+sbom: $(VENV)/.development  ## Write docs/reference/dependencies.md and the bill of materials from the lock
+	$(BIN)/python -m supply_chain
+
+$(VENV)-audit/bin/pip-audit:
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+
+audit: $(VENV)-audit/bin/pip-audit  ## Ask the registry for known vulnerabilities of what the lock pins
+	$(VENV)-audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+
 lock: $(VENV)/.development  ## Pin what pyproject.toml asks for; names no host
 	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group dev -o requirements-dev.lock
 
 clean:  ## Remove the virtual environment
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-audit

@@ -20,6 +20,8 @@ from .driver import Row
 from .list_tables import ENVELOPE, ListTable, sql_type
 
 TRIES = 40
+# So many rows are fetched and sorted sooner than a whole list is walked in its order.
+FEW = 1000
 LIST = "the_list"  # stands for the table of whichever generation serves
 
 
@@ -51,8 +53,8 @@ class PostgresLists:
         if request.cursor is not None:
             _after(query, request.sort, column, _column_type(table, column), request.cursor, descending)
         order = f"{column} {'DESC' if descending else 'ASC'}, id {'DESC' if descending else 'ASC'}"
-        sql = f"""SELECT id, version, state, created_at, updated_at, created_by, {column} AS sort_value
-            FROM {LIST} {query.where()} ORDER BY {order} LIMIT {request.limit + 1}"""
+        wanted = f"SELECT id, version, state, created_at, updated_at, created_by, {column} AS sort_value FROM {LIST}"
+        sql = query.page(wanted, column, f"ORDER BY {order} LIMIT {request.limit + 1}")
         rows, mark = await self._fetch(table, sql, query, order.replace(column, "sort_value", 1))
         more = len(rows) > request.limit
         rows = rows[: request.limit]
@@ -148,6 +150,7 @@ class Conditions:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
+        self.by_member = False
         self.values: list[Any] = []
 
     def value(self, value: Any) -> str:
@@ -157,8 +160,28 @@ class Conditions:
     def add(self, part: str) -> None:
         self.parts.append(part)
 
-    def where(self) -> str:
-        return f"WHERE {' AND '.join(self.parts)}" if self.parts else ""
+    def contains(self, part: str) -> None:
+        """A condition on the members of a collection."""
+        self.by_member = True
+        self.add(part)
+
+    def where(self, *also: str) -> str:
+        parts = [*self.parts, *also]
+        return f"WHERE {' AND '.join(parts)}" if parts else ""
+
+    def page(self, wanted: str, column: str, order: str) -> str:
+        """A page of what is wanted in its order: quick for members that are rare and for those found everywhere.
+
+        The planner cannot tell how often a member occurs when nearly all differ; it then walks the list in its
+        order until a page is full, which for a rare one is the whole list. So the rows are looked up first, a
+        few at most, and only where there are more is the list walked. A branch that is not taken is not begun.
+        """
+        if not self.by_member:
+            return f"{wanted} {self.where()} {order}"
+        counted = "(SELECT count(*) FROM few)"
+        return f"""WITH few AS MATERIALIZED (SELECT id, {column} FROM {LIST} {self.where()} LIMIT {FEW + 1})
+            ({wanted} WHERE id IN (SELECT id FROM few WHERE {counted} <= {FEW} {order}) {order})
+            UNION ALL ({wanted} {self.where(f"{counted} > {FEW}")} {order})"""
 
 
 def reach_condition(query: Conditions, reach: Reach) -> None:
@@ -205,11 +228,11 @@ def _filter(query: Conditions, each: Filter[Any], value: Any, now: datetime) -> 
         case Test.EQUALS | Test.AT_LEAST | Test.BEFORE:
             query.add(f"{column} {each.test} {query.value(value)}")
         case Test.CONTAINS:
-            query.add(f"{column} @> ARRAY[{query.value(value)}]::{sql_type(each.type)}[]")
+            query.contains(f"{column} @> ARRAY[{query.value(value)}]::{sql_type(each.type)}[]")
         case Test.ONE_OF:
             query.add(f"{column} = ANY ({query.value(sorted(value))}::{sql_type(each.type)}[])")
         case Test.CONTAINS_ANY:
-            query.add(f"{column} && {query.value(sorted(value))}::{sql_type(each.type)}[]")
+            query.contains(f"{column} && {query.value(sorted(value))}::{sql_type(each.type)}[]")
         case Test.COVERS:
             time = query.value(value)
             query.add(f"(cardinality({column}) = 0 OR ({column}[1] <= {time} AND {time} < {column}[2]))")
