@@ -66,4 +66,22 @@ lock: $(VENV)/.development  ## Pin what pyproject.toml asks for; names no host
 	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group dev -o requirements-dev.lock
 
 clean:  ## Remove the virtual environment
-	rm -rf $(VENV) $(VENV)-audit
+	rm -rf $(VENV) $(VENV)-audit $(VENV)-peers
+
+PEERS := .venv-peers
+
+.PHONY: bench-curves bench-peers lock-peers
+
+$(PEERS)/.installed: requirements-peers.lock | $(BIN)/python
+	$(BIN)/python -m venv --clear $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-peers.lock
+	@touch $@
+
+bench-curves: $(VENV)/.development  ## Measure the scaling curves and draw them into docs/explanation/performance.md
+	$(BIN)/python -m benchmarks.curves
+
+bench-peers: $(VENV)/.development $(PEERS)/.installed  ## Do the same work through another library, side by side
+	$(BIN)/python -m benchmarks.peers --python $(PEERS)/bin/python
+
+lock-peers: $(VENV)/.development  ## Pin what is measured beside the service; names no host
+	$(BIN)/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header --group peers -o requirements-peers.lock

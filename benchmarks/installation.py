@@ -1,6 +1,7 @@
 """A served installation to measure, and the bare database beside it."""
 
 import asyncio
+import logging
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import asyncpg
 import httpx
+import structlog
 
 from beamwright.adapters.postgres.embedded import EmbeddedPostgres, binaries
 from beamwright.adapters.postgres.migrate import migrate
@@ -119,6 +121,12 @@ async def bare_inserts(dsn: str, clients: int, seconds: float) -> tuple[float, f
     took = time.perf_counter() - began
     times.sort()
     return len(times) / took, times[len(times) // 2], times[int(len(times) * 0.99)]
+
+
+def quiet() -> None:
+    """Warnings alone, so that what is measured can be read."""
+    logging.disable(logging.INFO)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import httpx
 import uvloop
 
 from beamwright.kernel import wellknown
-from benchmarks.growth import bare_query
+from benchmarks.growth import bare_query, execute
 from benchmarks.installation import Installation
 from benchmarks.load import request, send
 from benchmarks.table import Figure, milliseconds, rate
@@ -295,21 +295,39 @@ async def _points(dsn: str, run: UUID, points: int) -> None:
     await connection.close()
 
 
+LENGTHEN = """INSERT INTO events (event_id, stream_type, stream_id, version, event_type, payload, principal_id,
+        command_name, surface_id, correlation_id, occurred_at)
+    SELECT gen_random_uuid(), stream_type, stream_id, version + n, event_type, payload, principal_id, command_name,
+        surface_id, correlation_id, occurred_at
+    FROM events, generate_series(1, $2) AS n WHERE stream_type = 'Run' AND stream_id = $1 AND version = 2"""
+
+
 def holding(place: Installation, bench: Bench, plan: str, events: int) -> list[Figure]:
-    run = bench.post("/runs", name="Long", plan_id=plan)["run_id"]
-    path = f"/runs/{run}/logbook/append"
-    body = json.dumps({"text": "still there"}).encode()
-    entries = [request("POST", path, place.token, body)] * events
-    uvloop.run(send(place.port, 8, lambda: iter(entries)))
-    bench.permit(place)
-    moves = [
-        call
-        for _ in range(10)
-        for call in (
-            request("POST", f"/runs/{run}/hold", place.token, b'{"reason": "bench"}'),
-            request("POST", f"/runs/{run}/resume", place.token, b"{}"),
+    """Hold and resume, gate included, on a run as it began and on one with a long logbook."""
+    short = _moved(place, bench, plan, 2)
+    long = _moved(place, bench, plan, events)
+    return [
+        Figure(
+            f"{move} on a run of {events:,} events, p50",
+            milliseconds(long[move]),
+            f"of 2 events {milliseconds(short[move])}",
+            f"+{milliseconds(long[move] - short[move])}",
         )
+        for move in long
     ]
-    sent = uvloop.run(send(place.port, 1, lambda: iter(moves)))
-    assert set(sent.statuses) == {200}, sent.statuses
-    return [Figure(f"hold and resume on a run of {events:,} events, p50", milliseconds(sent.p50))]
+
+
+def _moved(place: Installation, bench: Bench, plan: str, events: int) -> dict[str, float]:
+    bench.permit(place)
+    run = bench.post("/runs", name="Long", plan_id=plan)["run_id"]
+    bench.post(f"/runs/{run}/logbook/append", text="still there")
+    uvloop.run(execute(place.dsn, LENGTHEN, UUID(run), events - 2))
+    took: dict[str, list[float]] = {"hold": [], "resume": []}
+    for move in ("hold", "resume") * 20:
+        fields = {"reason": "bench"} if move == "hold" else {}
+        body = json.dumps(fields).encode()
+        call = request("POST", f"/runs/{run}/{move}", place.token, body)
+        sent = uvloop.run(send(place.port, 1, lambda call=call: iter([call])))
+        assert set(sent.statuses) == {200}, sent.statuses
+        took[move].append(sent.p50)
+    return {move: sorted(each)[len(each) // 2] for move, each in took.items()}

@@ -1,8 +1,10 @@
 """Commands per second over HTTP, beside pgbench and a bare asyncpg loop doing the same INSERT."""
 
+import time
 from collections.abc import Iterator
 from uuid import uuid4
 
+import httpx
 import uvloop
 
 from benchmarks.installation import Installation, bare_inserts
@@ -101,19 +103,22 @@ def latency(place: Installation, count: int) -> list[Figure]:
     ]
 
 
+def visible_after(client: httpx.Client, count: int) -> list[float]:
+    """Seconds from the acknowledged command to the row in a list, in order."""
+    times: list[float] = []
+    for _ in range(count):
+        made = client.post("/zones", json={"name": uuid4().hex}).json()
+        began = time.perf_counter()
+        while client.get("/zones", params={"limit": 1}).json()["items"][0]["id"] != made["zone_id"]:
+            pass
+        times.append(time.perf_counter() - began)
+    return sorted(times)
+
+
 def freshness(place: Installation, count: int) -> list[Figure]:
     """From the acknowledged command to the row in a list."""
-    import time
-
-    times: list[float] = []
     with place.serving(), place.client() as client:
-        for _ in range(count):
-            made = client.post("/zones", json={"name": uuid4().hex}).json()
-            began = time.perf_counter()
-            while client.get("/zones", params={"limit": 1}).json()["items"][0]["id"] != made["zone_id"]:
-                pass
-            times.append(time.perf_counter() - began)
-    times.sort()
+        times = visible_after(client, count)
     p99 = times[int(len(times) * 0.99)]
     return [
         Figure("acknowledged to visible in a list, p50", milliseconds(times[len(times) // 2])),
