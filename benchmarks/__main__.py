@@ -3,7 +3,7 @@
 import argparse
 import logging
 
-from benchmarks import equipment, growth, runs, stages, writing
+from benchmarks import equipment, growth, preserving, runs, stages, writing
 from benchmarks.installation import installation
 from benchmarks.table import show
 
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         default="",
-        help="sections to run: writing, latency, log, stream, lists, stages, start, equipment, runs",
+        help="sections to run: writing, latency, log, stream, lists, stages, start, equipment, backup, runs",
     )
     given = parser.parse_args()
     wanted = set(filter(None, given.only.split(",")))
@@ -56,6 +56,10 @@ def main() -> None:
     if chosen("equipment"):
         with installation() as place:
             show("Equipment", equipment.bench(place, *((200, 2_000) if quick else (10_000, 1_000_000))))
+    if chosen("backup"):
+        with installation() as place:
+            show("Backup and restore", preserving.bench(place, 2_000 if quick else 200_000))
+            show("Epochs", preserving.epochs(place, 3 if quick else 150))
     if chosen("runs"):
         with installation() as place:
             show("Runs", runs.bench(place, *((20, 4, 100_000) if quick else (200, 50, 10_000_000))))

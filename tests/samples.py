@@ -16,15 +16,15 @@ TEXTS = ("x", "X", "1", "beamwright.capability.x", "10.1234/x", "https://x", "H2
 
 def sample(type: Any) -> Any:
     """Some JSON value of this type."""
-    return _sample(inspect.type_info(type))
+    return sample_of(inspect.type_info(type))
 
 
-def _sample(info: inspect.Type) -> Any:
+def sample_of(info: inspect.Type) -> Any:
     match info:
         case inspect.Metadata(extra_json_schema={"pattern": pattern}):
             return next(text for text in TEXTS if re.search(pattern, text))
         case inspect.Metadata(type=inner) | inspect.CustomType(cls=inner):
-            return _sample(inner) if isinstance(inner, inspect.Type) else None
+            return sample_of(inner) if isinstance(inner, inspect.Type) else None
         case inspect.UUIDType():
             return str(uuid4())
         case inspect.StrType():
@@ -43,12 +43,12 @@ def _sample(info: inspect.Type) -> Any:
         case inspect.LiteralType(values=values):
             return values[0]
         case inspect.UnionType(types=types):
-            return _sample(next(t for t in types if not isinstance(t, inspect.NoneType)))
+            return sample_of(next(t for t in types if not isinstance(t, inspect.NoneType)))
         case inspect.DictType():
             return {}
         case inspect.StructType(fields=fields):
             tag = {info.tag_field: info.tag} if info.tag_field else {}
-            return tag | {field.encode_name: _sample(field.type) for field in fields if field.required}
+            return tag | {field.encode_name: sample_of(field.type) for field in fields if field.required}
         case _:
             return []
 

@@ -30,6 +30,12 @@ def test_the_environment_is_typed_and_arguments_win() -> None:
     assert settings.visit_presence_limit == timedelta(hours=2)
 
 
+def test_what_may_be_run_is_a_list_and_nothing_by_default() -> None:
+    assert read_settings({}).compute_allowed_commands == () and not read_settings({}).allow_raw_conduct
+    settings = read_settings({"COMPUTE_ALLOWED_COMMANDS": '["tomopy", "/usr/bin/env"]'})
+    assert settings.compute_allowed_commands == ("tomopy", "/usr/bin/env")
+
+
 def test_production_as_it_should_be_is_accepted() -> None:
     settings = read_settings(PRODUCTION)
     assert not settings.issuer_active and settings.identity_providers[0].issuer == "https://id.example.org"
@@ -50,6 +56,13 @@ def test_production_as_it_should_be_is_accepted() -> None:
         ({"AUTHORITY_POLL_SECONDS": "60"}, "AUTHORITY_POLL_SECONDS"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
         ({"VISIT_PRESENCE_LIMIT": "PT1S"}, "VISIT_PRESENCE_LIMIT"),
+        ({"COMPUTE_SUBSTRATE": "abacus"}, "COMPUTE_SUBSTRATE"),
+        ({"COMPUTE_ALLOWED_COMMANDS": "python"}, "COMPUTE_ALLOWED_COMMANDS is not JSON"),
+        ({"COMPUTE_ALLOWED_COMMANDS": '["bin/python"]'}, "absolute path"),
+        ({"COMPUTE_URI_ROOTS": '["/data"]'}, "COMPUTE_URI_ROOTS"),
+        ({"COMPUTE_URI_ROOTS": '["file:///data/../etc"]'}, "COMPUTE_URI_ROOTS"),
+        ({"COMPUTE_PLACE": "a/b"}, "COMPUTE_PLACE"),
+        ({"COMPUTE_TIME_LIMIT": "PT0S"}, "COMPUTE_TIME_LIMIT"),
     ],
 )
 def test_unsafe_or_unusable_settings_say_which_and_why(change: dict[str, str], says: str) -> None:

@@ -2,23 +2,27 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
+from random import Random, SystemRandom
 from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.internal.conjecture.data import ConjectureData
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from beamwright.app import App
 from beamwright.kernel.aggregate import Aggregate, Filter, Test
 from beamwright.kernel.errors import ConcurrencyError, DomainError
-from beamwright.kernel.store import Stream
+from beamwright.kernel.store import Append, Mark, Stream
 from beamwright.maintenance import verify_database
 from beamwright.runtime.call import Call
 from beamwright.settings import Settings
-from tests.live import Cluster
+from tests.live import Clock, Cluster
 from tests.runtime.test_projector import ADMINISTRATOR, drain
 
 PAGE = 7
@@ -32,6 +36,8 @@ class Folded(NamedTuple):
 
 
 type Folds = Mapping[UUID, Folded]
+# A request, and who makes it.
+type Asked = tuple[Any, Call]
 
 
 class Step(NamedTuple):
@@ -63,6 +69,8 @@ class Walk(RuleBasedStateMachine):
 
     # Whose lists are compared with the folds of their streams, state for state.
     listed: ClassVar[tuple[Aggregate[Any, Any], ...]] = ()
+    # Settings other than the usual ones.
+    configured: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
         known = {name: value.step for name, value in vars(cls).items() if hasattr(value, "step")}
@@ -72,18 +80,26 @@ class Walk(RuleBasedStateMachine):
             def steps(name: str) -> st.SearchStrategy[Step]:
                 return st.builds(Step, st.just(name), known[name][1])
 
-            def take(self: Walk, step: Step) -> None:
+            def go(self: Walk, step: Step) -> None:
                 getattr(self, step.method)(**step.arguments)
 
-            cls.take = rule(step=st.sampled_from(names).flatmap(steps))(take)  # type: ignore[attr-defined]
+            cls.go = rule(step=st.sampled_from(names).flatmap(steps))(go)  # type: ignore[attr-defined]
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__()
+        self.cluster = cluster
         self.loop = asyncio.new_event_loop()
-        self.dsn = cluster.database()
-        self.app = self.run(App.open(Settings(data=cluster.data), self.dsn))
+        self.clock = Clock()
+
+    @initialize(number=st.integers(0, 1023))
+    def open(self, number: int) -> None:
+        # The simplest of all walks is always tried, and takes the first step over and over.
+        assume(number > 0)
+        self.dsn = self.cluster.database()
+        configured = Settings(data=self.cluster.data, **self.configured)
+        self.app = self.run(App.open(configured, self.dsn, self.clock))
         self.run(self.app.projector.prepare())
-        self.run(self.furnish())
+        self.run(self.followed(self.furnish()))
 
     async def furnish(self) -> None:
         """What is there before the first step."""
@@ -93,7 +109,11 @@ class Walk(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            self.run(self._conclude())
+            # What a failed step left would only fail once more, and hide the first.
+            if sys.exception() is None:
+                self.run(self._conclude())
+            elif hasattr(self, "app"):
+                self.run(self.app.close())
         finally:
             self.loop.close()
 
@@ -125,43 +145,86 @@ class Walk(RuleBasedStateMachine):
             return type(refusal)
 
     def outcome(self, request: Any, call: Call = ADMINISTRATOR) -> Any:
-        """As `attempt`, with lists that have caught up."""
-        self.run(drain(self.app))
-        return self.run(self.attempt(request, call))
+        """As `attempt`, with lists that follow the log."""
+        return self.run(self.followed(self.attempt(request, call)))
 
     def call(self, request: Any, call: Call = ADMINISTRATOR) -> Any:
         """The answer, or None where the rules refuse."""
         answer = self.outcome(request, call)
         return None if isinstance(answer, type) else answer
 
-    def at_once(self, *requests: Any) -> list[Any]:
-        """The outcomes of several calls that run into one another."""
-        return self.run(self._at_once(requests))
+    def at_once(
+        self, *requests: Any, calls: Sequence[Call] | None = None, overtaken: bool = False
+    ) -> list[Any]:
+        """The outcomes of several calls that run into one another as it happens.
 
-    async def _at_once(self, requests: Iterable[Any]) -> list[Any]:
+        Or `overtaken`: the first has decided, but not appended yet, when the others come and go.
+        """
+        asked = list(zip(requests, calls or [ADMINISTRATOR] * len(requests), strict=True))
+        return self.run(self.followed(self._overtaken(asked) if overtaken else self._together(asked)))
+
+    async def followed[T](self, work: Coroutine[Any, Any, T]) -> T:
+        """The outcome of some work; before and meanwhile the lists follow the log, since some calls wait for them."""
         await drain(self.app)
-        running = asyncio.gather(*(self.attempt(request) for request in requests))
-        while not running.done():
-            # Whoever lost a race looks at the lists again, so they must go on.
+        running = asyncio.create_task(work)
+        while not (await asyncio.wait([running], timeout=0.01))[0]:
             await drain(self.app)
-            await asyncio.sleep(0.001)
         return running.result()
+
+    async def _together(self, asked: Sequence[Asked]) -> list[Any]:
+        return await asyncio.gather(*(self.attempt(request, call) for request, call in asked))
+
+    async def _overtaken(self, asked: Sequence[Asked]) -> list[Any]:
+        store: Any = self.app.store
+        append, (first, *others), passed = store.append, asked, list[Any]()
+
+        async def overtake() -> None:
+            store.append = append
+            passed.extend([await self.attempt(request, call) for request, call in others])
+
+        async def late(asked: Append) -> Mark:
+            await overtake()
+            return await append(asked)
+
+        store.append = late
+        answer = await self.attempt(*first)
+        if store.append is late:
+            # It was refused: nothing of it is left to overtake.
+            await overtake()
+        return [answer, *passed]
+
+
+class Dice(HypothesisProvider):
+    """Draws every walk afresh from one seed: the usual provider makes most of so few by repeating parts of the first."""
+
+    random: ClassVar[Random]
+
+    def __init__(self, data: ConjectureData | None) -> None:
+        super().__init__(data)
+        self._random = self.random
+
+
+AVAILABLE_PROVIDERS["dice"] = f"{Dice.__module__}.{Dice.__name__}"
 
 
 def walk(machine: type[Walk], cluster: Cluster, *, examples: int, steps: int) -> None:
-    """Take so many walks of so many steps; WALK_EXAMPLES asks for another number of them.
+    """Take so many walks of so many steps.
 
-    Each is drawn afresh: the usual backend makes most of so few out of the first, by repeating parts of it.
+    WALK_EXAMPLES asks for another number of walks, WALK_SEED for the same ones again, and WALK_SHRINK for a short
+    one that fails, which takes minutes to find.
     """
+    seed = int(os.environ.get("WALK_SEED") or SystemRandom().randrange(10**9))
+    print(f"WALK_SEED={seed} takes these walks again.")
+    Dice.random = Random(seed)
     run_state_machine_as_test(
         partial(machine, cluster),
         settings=settings(
-            max_examples=int(os.environ.get("WALK_EXAMPLES", examples)),
+            max_examples=int(os.environ.get("WALK_EXAMPLES") or examples),
             stateful_step_count=steps,
+            phases=[Phase.generate, *([Phase.shrink] if os.environ.get("WALK_SHRINK") else [])],
             deadline=None,
-            backend="hypothesis-urandom",
+            backend="dice",
             database=None,
-            print_blob=True,
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -169,20 +232,31 @@ def walk(machine: type[Walk], cluster: Cluster, *, examples: int, steps: int) ->
 
 async def folds(app: App, aggregate: Aggregate[Any, Any]) -> Folds:
     """Every stream of an aggregate, by what the log says."""
+    return (await all_folds(app, aggregate))[aggregate.name]
+
+
+async def all_folds(app: App, *aggregates: Aggregate[Any, Any]) -> Mapping[str, Folds]:
+    """Every stream of some aggregates, by name."""
+    by_name = {aggregate.name: aggregate for aggregate in aggregates}
     rows = await app.database.fetch(
-        "SELECT stream_id FROM events WHERE stream_type = $1 AND version = 1", aggregate.name
+        "SELECT stream_type, stream_id FROM events WHERE stream_type = ANY ($1) AND version = 1", [*by_name]
     )
-    streams = await app.store.read([(aggregate.name, row[0]) for row in rows])
-    return {name[1]: Folded(folded(aggregate, stream), stream) for name, stream in streams.items()}
+    found: dict[str, dict[UUID, Folded]] = {name: {} for name in by_name}
+    for (name, id), stream in (await app.store.read([(row[0], row[1]) for row in rows])).items():
+        found[name][id] = Folded(folded(by_name[name], stream), stream)
+    return found
 
 
 def folded(aggregate: Aggregate[Any, Any], stream: Stream) -> Any:
     return aggregate.fold(aggregate.stream_decoder.decode(stream.events))
 
 
-async def check_list(app: App, aggregate: Aggregate[Any, Any], expected: Folds) -> None:
-    """The list shows every fold, and each of its filters exactly those that pass it."""
-    rows = {view.id: view for view in await listed(app, aggregate)}
+async def check_list(app: App, aggregate: Aggregate[Any, Any], expected: Folds, **everything: Any) -> None:
+    """The list shows every fold, and each of its filters exactly those that pass it.
+
+    `everything` is what a list must be asked for that does not show all by itself.
+    """
+    rows = {view.id: view for view in await listed(app, aggregate, **everything)}
     assert rows.keys() == expected.keys()
     for id, (state, stream) in expected.items():
         shown = {field: getattr(rows[id], field) for field in aggregate.shown}
@@ -192,7 +266,8 @@ async def check_list(app: App, aggregate: Aggregate[Any, Any], expected: Folds) 
         assert (row.version, row.created_at, row.updated_at, row.created_by) == envelope
     for filter in aggregate.listing.filters:
         for value in some_values(filter, [each.state for each in expected.values()]):
-            found = {view.id for view in await listed(app, aggregate, **{filter.name: value})}
+            asked = everything | {filter.name: value}
+            found = {view.id for view in await listed(app, aggregate, **asked)}
             due = {id for id, each in expected.items() if passes(filter, each.state, value)}
             assert found == due, (aggregate.name, filter.name, value)
 
@@ -221,11 +296,25 @@ def some_values(filter: Filter[Any], states: Collection[Any]) -> list[Any]:
     columns = [filter.of(state) for state in states]
     if filter.test is Test.CONTAINS:
         columns = [value for column in columns for value in column]
-    elif filter.test is not Test.EQUALS:
+    elif filter.test not in (Test.EQUALS, Test.ONE_OF, Test.NONE_OF, Test.AT_LEAST, Test.BEFORE):
         return []
-    return sorted({column for column in columns if column is not None}, key=str)[:3]
+    found = sorted({column for column in columns if column is not None}, key=str)[:3]
+    several = filter.test in (Test.ONE_OF, Test.NONE_OF)
+    return [frozenset({value}) for value in found] if several else found
 
 
 def passes(filter: Filter[Any], state: Any, value: Any) -> bool:
     column = filter.of(state)
-    return value in column if filter.test is Test.CONTAINS else column == value
+    match filter.test:
+        case Test.CONTAINS:
+            return value in column
+        case Test.ONE_OF:
+            return column in value
+        case Test.NONE_OF:
+            return column not in value
+        case Test.AT_LEAST:
+            return column is not None and column >= value
+        case Test.BEFORE:
+            return column is not None and column < value
+        case _:
+            return column == value

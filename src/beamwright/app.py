@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from uuid import UUID
 
 import httpx
@@ -11,6 +12,7 @@ import uuid_utils.compat
 from litestar.types import ASGIApp
 
 import beamwright.contexts
+from beamwright.adapters.compute.registry import build_compute
 from beamwright.adapters.control.registry import ControlAdapters
 from beamwright.adapters.identifiers.agency import AgencyAccount
 from beamwright.adapters.identifiers.registry import build_minter
@@ -19,7 +21,7 @@ from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLe
 from beamwright.adapters.postgres.contacts import PostgresContacts
 from beamwright.adapters.postgres.database import Database
 from beamwright.adapters.postgres.lists import PostgresLists
-from beamwright.adapters.postgres.migrate import migrate
+from beamwright.adapters.postgres.migrate import check_folder, migrate
 from beamwright.adapters.postgres.observations import PostgresObservations
 from beamwright.adapters.postgres.outbox import PostgresOutbox
 from beamwright.adapters.postgres.positions import PostgresPositions
@@ -37,6 +39,7 @@ from beamwright.contexts.safety.clearance_template_definition import starter_tem
 from beamwright.contexts.subject.minting import IDENTIFIABLE_SUBJECTS
 from beamwright.contexts.trust.authorization import Snapshot
 from beamwright.contexts.trust.conduit import Conduit
+from beamwright.kernel.errors import UnavailableError
 from beamwright.kernel.event import Event
 from beamwright.kernel.identifiers import IdentifierMinter
 from beamwright.kernel.operation import Installation
@@ -56,6 +59,7 @@ from beamwright.runtime.observer import Observer, Watch
 from beamwright.runtime.projector import Projector
 from beamwright.runtime.reactions import Reactions
 from beamwright.runtime.readers import Readers
+from beamwright.runtime.run_conducts import RunConductor
 from beamwright.runtime.schedules import run_schedules
 from beamwright.runtime.seeding import seed_installation
 from beamwright.runtime.service import Service
@@ -96,6 +100,13 @@ class App:
         self.database = database
         self.clock = clock
         self._workers = Workers()
+        self.compute = build_compute(
+            settings.compute_substrate,
+            root=settings.data / "compute",
+            allowed_commands=settings.compute_allowed_commands,
+            uri_roots=settings.compute_uri_roots,
+            place=settings.compute_place,
+        )
         self.installation = Installation(
             self_facility_code=settings.self_facility_code,
             issuers=frozenset(_issuers(settings)),
@@ -108,14 +119,26 @@ class App:
             landing_page_template=settings.landing_page_template,
             facility_publisher=settings.facility_publisher,
             clearance_gate=settings.clearance_gate,
+            allow_raw_conduct=settings.allow_raw_conduct,
+            compute_place=self.compute.place,
         )
         self._compose()
 
     @classmethod
-    async def open(cls, settings: Settings, dsn: str, clock: Callable[[], datetime] = now) -> "App":
-        """Migrate, open and seed; after this every operation can be called."""
+    async def open(
+        cls,
+        settings: Settings,
+        dsn: str,
+        clock: Callable[[], datetime] = now,
+        *,
+        folder: Path | None = None,
+    ) -> "App":
+        """Migrate, open and seed; after this every operation can be called. `folder` holds an embedded database."""
+        if folder is not None:
+            check_folder(folder)
         await migrate(dsn)
-        app = cls(settings, await Database.open(dsn, size=settings.database_pool_size), clock)
+        database = await Database.open(dsn, size=settings.database_pool_size, folder=folder)
+        app = cls(settings, database, clock)
         await seed_installation(app.service, builtin_issuer=settings.issuer_active)
         await app.install_catalogue(starter=settings.seed_starter_families)
         await app._keep_verdicts()
@@ -130,13 +153,23 @@ class App:
         return await install(self.service, CATALOGUE_SEEDER, seeds)
 
     async def close(self) -> None:
+        """Stop everything; what an absent database keeps from being said there is left to the leases' end."""
         await self._workers.stop()
         await self.control.aclose()
-        await self.projector.stop()
-        await self.minting.stop()
-        await self.reactions.stop()
-        await self.expirer.stop()
-        await self.verdicts.flush()
+        farewells = [
+            self.projector.stop,
+            self.minting.stop,
+            self.reactions.stop,
+            self.expirer.stop,
+            self.run_conductor.stop,
+            lambda: self.leases.release_all(self.holder),
+            self.verdicts.flush,
+        ]
+        for farewell in farewells:
+            try:
+                await farewell()
+            except UnavailableError as error:
+                log.warning("stopped_without_database", reason=error.detail)
         await self.client.aclose()
         await self.database.close()
 
@@ -183,11 +216,11 @@ class App:
         self.control = ControlAdapters()
         self.observers = self._observers()
         self.health = Health(
-            self.store,
             self.bookmarks,
             PostgresBacklogs(self.database),
+            self.leases,
             self.verdicts,
-            self.clock,
+            lambda: self.database.room.trouble,
             self.observers,
         )
         identifiable = (*IDENTIFIABLE, IDENTIFIABLE_SUBJECTS)
@@ -199,6 +232,14 @@ class App:
         )
         self.expirer = ClearanceExpirer(
             self.service, self.leases, self.holder, self.settings.clearance_expirer_tick
+        )
+        self.run_conductor = RunConductor(
+            self.service,
+            self.compute,
+            PostgresPositions(self.database),
+            self.leases,
+            self.holder,
+            self.settings.compute_time_limit,
         )
         self.client = httpx.AsyncClient(timeout=5.0)
         issuer = BuiltInIssuer(self.settings.data) if self.settings.issuer_active else None
@@ -221,15 +262,22 @@ class App:
             observers.append(observer(SUPPLIES, settings.supply_heartbeat))
         return observers
 
-    def start_workers(self) -> None:
+    def start_following(self) -> None:
+        """What every process does for itself: it follows the authority, and writes its own verdicts."""
         self._workers.start("authority", lambda: self.authority.poll(self.settings.authority_poll_seconds))
         self._workers.start("verdicts", self.verdicts.run)
+
+    def start_workers(self) -> None:
+        """That, and the work that one process at a time does for all."""
+        self.start_following()
         self._workers.start("projector", self.projector.run)
         self._workers.start("schedules", lambda: run_schedules(self.service, self.leases, self.holder))
         self._workers.start("identifier-minter", self.minting.run)
         self._workers.start("reactions", self.reactions.run)
         if self.settings.clearance_expirer_enabled:
             self._workers.start("clearance-expirer", self.expirer.run)
+        if self.settings.run_conductor:
+            self._workers.start("run-conductor", self.run_conductor.run)
         for observer in self.observers:
             self._workers.start(observer.name, observer.run)
         self._workers.start(
@@ -258,6 +306,10 @@ class App:
         await self.verdict_log.keep_months(self.clock(), retention)
 
     def _warn(self) -> None:
+        if self.settings.allow_raw_conduct:
+            log.warning(
+                "raw_conduct_allowed", why="ALLOW_RAW_CONDUCT: commands are recorded as they are given"
+            )
         if self.settings.laptop:
             log.warning("calls_without_token", why="REQUIRE_AUTHENTICATED_PRINCIPAL=false: loopback only")
         if not self.authority.current.administrators((), self.clock()):

@@ -11,11 +11,12 @@ import asyncpg
 import uuid_utils.compat
 
 import beamwright.contexts
-from beamwright.adapters.postgres.attached import SchemaError, attached, check_schema
+from beamwright.adapters.postgres.attached import SchemaError, attached, check_schema, running
 from beamwright.adapters.postgres.backlog import PostgresBacklogs
 from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
 from beamwright.adapters.postgres.database import Database, UnsafeDatabaseError
 from beamwright.adapters.postgres.embedded import EmbeddedPostgresError
+from beamwright.adapters.postgres.migrate import UnfinishedRestoreError
 from beamwright.adapters.postgres.store import PostgresEventStore
 from beamwright.adapters.postgres.verifying import ListReplacedError, PostgresRecords
 from beamwright.kernel.errors import UnavailableError
@@ -61,7 +62,13 @@ def in_sentences() -> Generator[None]:
     """Whatever can be wrong with a database is one error with one sentence."""
     try:
         yield
-    except (EmbeddedPostgresError, SchemaError, UnsafeDatabaseError, UnavailableError) as error:
+    except (
+        EmbeddedPostgresError,
+        SchemaError,
+        UnfinishedRestoreError,
+        UnsafeDatabaseError,
+        UnavailableError,
+    ) as error:
         raise NotPossibleError(str(error)) from error
     except ListReplacedError as error:
         raise NotPossibleError(f"{error} Verify again.") from error
@@ -74,6 +81,12 @@ def database(settings: Settings) -> Generator[str]:
     """The DSN of the installation's database, which runs at least as long as the context."""
     with in_sentences(), attached(settings.data, settings.database_url) as dsn:
         yield dsn
+
+
+def joined(settings: Settings) -> str:
+    """The DSN of a database that others keep running."""
+    with in_sentences():
+        return settings.database_url or running(settings.data)
 
 
 class ReadModels:
@@ -100,7 +113,15 @@ class ReadModels:
 
     async def rebuild(self, names: Sequence[str], progress: Progress) -> None:
         """Start new generations and return when they serve; the holder of the projector's lease builds them."""
-        wanted = [(name, await self._bookmarks.rebuild(name)) for name in names]
+        await self._serve([(name, await self._bookmarks.rebuild(name)) for name in names], progress)
+
+    async def build(self, progress: Progress) -> None:
+        """Return when every list serves, also those that nobody has begun yet."""
+        await self._projector.prepare()
+        wanted = [(each.name, each.version) for each in await self._bookmarks.projections()]
+        await self._serve(wanted, progress)
+
+    async def _serve(self, wanted: Sequence[tuple[str, str]], progress: Progress) -> None:
         try:
             while not await self._serving(wanted, progress):
                 if await self._leases.take(LEASE, self._holder, LEASE_SECONDS):

@@ -7,28 +7,35 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 import uvicorn
 
-from beamwright.adapters.postgres.embedded import EmbeddedPostgres
+from beamwright.adapters.postgres.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from beamwright.app import App, http
 from beamwright.settings import Settings
+from beamwright.surfaces.connection import connections
 
 log = structlog.get_logger("beamwright")
 
 # How a process ends that cannot start and has said why: another try would end the same.
 REFUSED = 2
+LOOK_AFTER_DATABASE = 1.0
 
 
 def configure_logging(level: str) -> None:
     """One JSON object per line on standard error; no line holds a body, a name or a token."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler])
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -45,6 +52,21 @@ def configure_logging(level: str) -> None:
 
 def _line(fields: Any, **_: Any) -> bytes:
     return msgspec.json.encode(fields, enc_hook=str)
+
+
+class _Lines(logging.Formatter):
+    """What libraries log, in the same form: a message of several lines is one line, and makes no fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "event": record.getMessage().strip(),
+            "logger": record.name,
+            "level": record.levelname.lower(),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return _line(fields).decode()
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -65,14 +87,19 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -> None:
-    """One serving process, until it is told to stop."""
-    app = await App.open(settings, dsn)
-    app.start_workers()
+async def serve_process(
+    settings: Settings, dsn: str, listener: socket.socket, folder: Path | None = None
+) -> None:
+    """One serving process, until it is told to stop; `folder` holds an embedded database."""
+    app = await App.open(settings, dsn, folder=folder)
+    if settings.separate_worker:
+        app.start_following()
+    else:
+        app.start_workers()
     config = uvicorn.Config(
         http(app),
         loop="none",
-        http="httptools",
+        http=connections(settings.request_body_seconds),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -82,7 +109,13 @@ async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -
         timeout_graceful_shutdown=3,
     )
     server = Server(config)
-    log.info("serving", address=settings.base_url, docs=f"{settings.base_url}/docs", data=str(settings.data))
+    log.info(
+        "serving",
+        holder=str(app.holder),
+        address=settings.base_url,
+        docs=f"{settings.base_url}/docs",
+        data=str(settings.data),
+    )
     for wanted in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(wanted, server.handle_exit, wanted, None)
     try:
@@ -91,10 +124,34 @@ async def serve_process(settings: Settings, dsn: str, listener: socket.socket) -
         await app.close()
 
 
-def run_process(settings: Settings, dsn: str, listener: socket.socket) -> None:
+def run_process(settings: Settings, dsn: str, listener: socket.socket, folder: Path | None = None) -> None:
     import uvloop
 
-    uvloop.run(serve_process(settings, dsn, listener))
+    uvloop.run(serve_process(settings, dsn, listener, folder))
+
+
+async def work_process(settings: Settings, dsn: str) -> None:
+    """All background work and nothing else, until told to stop."""
+    stopping = asyncio.Event()
+    for wanted in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(wanted, stopping.set)
+    folder = settings.data if settings.database_url is None else None
+    app = await App.open(settings, dsn, folder=folder)
+    app.start_workers()
+    log.info("working", holder=str(app.holder), data=str(settings.data))
+    try:
+        await stopping.wait()
+    finally:
+        await app.close()
+        log.info("stopped")
+
+
+def work(settings: Settings, dsn: str) -> None:
+    """Entry of `beamwright worker`."""
+    import uvloop
+
+    configure_logging(settings.log_level)
+    uvloop.run(work_process(settings, dsn))
 
 
 def serve(settings: Settings) -> None:
@@ -104,22 +161,48 @@ def serve(settings: Settings) -> None:
     listener = listen(settings)
     embedded = EmbeddedPostgres(settings.data) if settings.database_url is None else None
     dsn = embedded.start() if embedded is not None else str(settings.database_url)
+    folder = settings.data if embedded is not None else None
     try:
-        if settings.processes == 1:
-            run_process(settings, dsn, listener)
-        else:
-            _run_many(settings, dsn, listener)
+        with _kept_running(embedded):
+            if settings.processes == 1:
+                run_process(settings, dsn, listener, folder)
+            else:
+                _run_many(settings, dsn, listener, folder)
     finally:
         if embedded is not None:
             embedded.stop()
         log.info("stopped")
 
 
-def _run_many(settings: Settings, dsn: str, listener: socket.socket) -> None:
+@contextmanager
+def _kept_running(embedded: EmbeddedPostgres | None) -> Generator[None]:
+    """Start the database again when it ends by itself: killed, crashed, or out of room."""
+    ending = threading.Event()
+
+    def watch() -> None:
+        while embedded is not None and not ending.wait(LOOK_AFTER_DATABASE):
+            try:
+                if embedded.revive():
+                    log.warning("database_revived")
+            except (EmbeddedPostgresError, OSError) as error:
+                log.error("database_down", error=str(error)[-500:])
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        watcher.join()
+
+
+def _run_many(settings: Settings, dsn: str, listener: socket.socket, folder: Path | None) -> None:
     """Serving processes share one listening socket; when one dies, another takes its place."""
     fd = listener.fileno()
     command = [sys.executable, "-m", "beamwright", "serve-process", "--fd", str(fd)]
     command += ["--data", str(settings.data), "--host", settings.host, "--port", str(settings.port)]
+    command += ["--separate-worker"] if settings.separate_worker else []
+    command += ["--embedded"] if folder is not None else []
     # The address may hold a password, which a command line would show to everyone on the machine.
     environment = os.environ | {"DATABASE_URL": dsn}
 
@@ -157,7 +240,7 @@ def _stop_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
             child.kill()
 
 
-def run_forever(settings: Settings, fd: int) -> None:
+def run_forever(settings: Settings, fd: int, folder: Path | None) -> None:
     """Entry of a child process."""
     configure_logging(settings.log_level)
-    run_process(settings, str(settings.database_url), socket.socket(fileno=fd))
+    run_process(settings, str(settings.database_url), socket.socket(fileno=fd), folder)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from beamwright.kernel.compute import NOWHERE
 from beamwright.kernel.identifiers import PersistentIdentifierScheme
 from beamwright.kernel.tokens import ProviderSettings, check_providers
 from beamwright.kernel.value import Value
@@ -31,6 +32,12 @@ class Settings(Value):
     host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(description="Port to listen on.", ge=0, le=65535)] = 8000
     processes: Annotated[int, Meta(description="How many serving processes.", ge=1, le=64)] = 1
+    separate_worker: Annotated[
+        bool,
+        Meta(
+            description="Whether background work is left to `beamwright worker`; else serving processes do it."
+        ),
+    ] = False
     app_env: Annotated[
         str, Meta(description="`development` or `production`; production refuses what is only for a laptop.")
     ] = "development"
@@ -94,6 +101,41 @@ class Settings(Value):
     clearance_expirer_tick: Annotated[
         timedelta, Meta(description="ISO 8601; how often it looks for them.")
     ] = timedelta(minutes=5)
+    run_conductor: Annotated[
+        bool,
+        Meta(description="Whether this service has the compute jobs of runs run, and records their ends."),
+    ] = True
+    compute_substrate: Annotated[
+        str, Meta(description="`local_process`, or `memory`, where jobs only seem to run.")
+    ] = "local_process"
+    compute_allowed_commands: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="JSON list of the programs that may be run, each as the first token says it; none by default."
+        ),
+    ] = ()
+    compute_uri_roots: Annotated[
+        tuple[str, ...],
+        Meta(description="JSON list of the URIs below which jobs may read and write; none by default."),
+    ] = ()
+    compute_place: Annotated[
+        str,
+        Meta(
+            description="Name of the place where jobs run, the same for every process that reserves or runs them "
+            "there; by default the data folder has one of its own.",
+            pattern="^[a-z0-9-]{0,32}$",
+        ),
+    ] = ""
+    compute_time_limit: Annotated[
+        timedelta, Meta(description="ISO 8601; a compute job that takes longer is killed.")
+    ] = timedelta(days=1)
+    allow_raw_conduct: Annotated[
+        bool,
+        Meta(
+            description="Whether conduct_run takes a command where the method says none. It is recorded for ever: "
+            "nothing personal or secret belongs into it."
+        ),
+    ] = False
     seed_starter_families: Annotated[
         bool, Meta(description="Whether the starter device families are defined at first start.")
     ] = True
@@ -123,7 +165,7 @@ class Settings(Value):
     ] = 24
     max_body_bytes: Annotated[int, Meta(description="Largest request body.", ge=1024, le=1 << 30)] = 1 << 20
     request_body_seconds: Annotated[
-        float, Meta(description="How long a client may take to send a body.", ge=0.1, le=600)
+        float, Meta(description="How long a client may take to send a head, and then a body.", ge=0.1, le=600)
     ] = 10.0
     max_upload_bytes: Annotated[
         int, Meta(description="Largest body of those that carry data in bulk.", ge=1024, le=1 << 30)
@@ -131,6 +173,14 @@ class Settings(Value):
     upload_body_seconds: Annotated[
         float, Meta(description="How long a client may take to send such a body.", ge=0.1, le=3600)
     ] = 60.0
+    max_concurrent_calls: Annotated[
+        int,
+        Meta(
+            description="How many calls one process answers at once; more are told to come back.",
+            ge=8,
+            le=100_000,
+        ),
+    ] = 500
     database_pool_size: Annotated[
         int, Meta(description="Database connections of one process.", ge=2, le=100)
     ] = 8
@@ -158,8 +208,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         for field in Settings.__struct_fields__
         if environment.get(field.upper(), "") != ""
     }
-    if "identity_providers" in values:
-        values["identity_providers"] = _json(values["identity_providers"])
+    values |= {name: _json(name, values[name]) for name in JSON_SETTINGS if name in values}
     values |= {name: value for name, value in given.items() if value is not None}
     hints = get_type_hints(Settings, include_extras=True)
     typed: dict[str, Any] = {}
@@ -171,11 +220,14 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     return checked(Settings(**typed))
 
 
-def _json(text: str) -> Any:
+JSON_SETTINGS = ("identity_providers", "compute_allowed_commands", "compute_uri_roots")
+
+
+def _json(name: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise UnsafeSettingsError(f"IDENTITY_PROVIDERS is not JSON: {error}") from None
+        raise UnsafeSettingsError(f"{name.upper()} is not JSON: {error}") from None
 
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -209,6 +261,7 @@ def checked(settings: Settings) -> Settings:
     if settings.clearance_gate not in ("bound", "required", "off"):
         raise UnsafeSettingsError("CLEARANCE_GATE must be bound, required or off.")
     check_observers(settings)
+    check_compute(settings)
     check_identifiers(settings)
     try:
         check_providers(settings.identity_providers)
@@ -227,6 +280,27 @@ def check_observers(settings: Settings) -> None:
                 f"{name.upper()}_STALE_AFTER must be at least three times {name.upper()}_HEARTBEAT, "
                 "which is at least PT0.1S."
             )
+
+
+def check_compute(settings: Settings) -> None:
+    if settings.compute_substrate not in ("local_process", "memory"):
+        raise UnsafeSettingsError("COMPUTE_SUBSTRATE must be local_process or memory.")
+    if settings.compute_place == NOWHERE:
+        raise UnsafeSettingsError(f"COMPUTE_PLACE cannot be {NOWHERE}: what is reserved there is never run.")
+    for command in settings.compute_allowed_commands:
+        # Relative to the job's folder, a job could bring its own.
+        if not command or ("/" in command and not command.startswith("/")):
+            raise UnsafeSettingsError(
+                f"COMPUTE_ALLOWED_COMMANDS: {command!r} must be a name that PATH finds, or an absolute path."
+            )
+    for root in settings.compute_uri_roots:
+        parts = urlsplit(root)
+        if parts.scheme not in ("file", "s3", "https") or ".." in parts.path.split("/") or parts.query:
+            raise UnsafeSettingsError(
+                f"COMPUTE_URI_ROOTS: {root!r} must be a plain file, s3 or https address."
+            )
+    if not timedelta(seconds=1) <= settings.compute_time_limit <= timedelta(days=366):
+        raise UnsafeSettingsError("COMPUTE_TIME_LIMIT must lie between PT1S and P366D.")
 
 
 def check_identifiers(settings: Settings) -> None:

@@ -132,15 +132,13 @@ class Station:
         await self.do(ActivateClearanceTemplate(template_id=id))
         return id
 
-    async def clearance(self) -> UUID:
-        """A clearance of the whole unit, in force."""
-        made = await self.do(
-            RegisterClearance(
-                template_id=self.template_id,
-                title="Work",
-                bindings=(Binding(kind=BindingKind.ASSET, id=self.unit_id),),
-            )
+    async def clearance(self, *bindings: Binding, **fields: Any) -> UUID:
+        """A clearance in force, of the whole unit unless bound to something else."""
+        unit = Binding(kind=BindingKind.ASSET, id=self.unit_id)
+        request = RegisterClearance(
+            template_id=self.template_id, title="Work", bindings=bindings or (unit,), **fields
         )
+        made = await self.do(request)
         id = made.clearance_id
         await self.do(SubmitClearance(clearance_id=id))
         await self.do(StartClearanceReview(clearance_id=id))

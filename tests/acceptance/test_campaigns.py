@@ -104,18 +104,21 @@ def test_an_ended_campaign_keeps_its_runs_and_they_go_on(stage: Stage, run_id: s
     assert (shown["status"], shown["campaign_id"]) == ("Running", own)
 
 
+@pytest.mark.parametrize("reason", ["", " \n "])
+def test_a_campaign_is_held_for_a_reason(stage: Stage, reason: str) -> None:
+    own = campaign(stage, "start")
+    held = stage.admin.post(f"/campaigns/{own}/hold", reason=reason)
+    assert refusal(held) == (400, "InvalidCampaignHoldReasonError")
+    assert stage.event_types(own) == ["CampaignRegistered", "CampaignStarted"]
+
+
 def test_the_reason_of_a_hold_is_shown_everywhere(stage: Stage) -> None:
     own = campaign(stage, "start")
-    assert (
-        refusal(stage.admin.post(f"/campaigns/{own}/hold", reason=" "))[1] == "InvalidCampaignHoldReasonError"
-    )
     held = done(stage.admin.post(f"/campaigns/{own}/hold", reason="beam away"))
-    [shown] = [
-        item
-        for item in done(stage.admin.get("/campaigns", consistent_with=held["as_of"]))["items"]
-        if item["id"] == own
-    ]
+    found = done(stage.admin.get("/campaigns", consistent_with=held["as_of"]))["items"]
+    [shown] = [item for item in found if item["id"] == own]
     assert shown["status_reason"] == "beam away"
+    assert done(stage.admin.get(f"/campaigns/{own}"))["status_reason"] == "beam away"
     done(stage.admin.post(f"/campaigns/{own}/resume"))
     history = done(stage.admin.get(f"/campaigns/{own}/events"))["items"]
     assert history[2]["payload"]["reason"] == "beam away"

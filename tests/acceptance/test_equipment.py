@@ -229,14 +229,16 @@ def test_a_subtree_is_read_depth_first_and_in_pages(stage: Stage, things: Things
         for digit in "21":
             head = things.asset(branch, name=f"{letter}{digit}")
     token = done(stage.admin.post(f"/assets/{head}/rename", name="C1"))["as_of"]
-    names: list[str] = []
-    cursor: dict[str, Any] = {}
-    while True:
-        page = done(stage.admin.get(f"/assets/{root}/subtree", limit=4, consistent_with=token, **cursor))
-        names += [f"{item['depth']}{item['name']}" for item in page["items"]]
-        if page["next_cursor"] is None:
-            break
-        cursor = {"cursor": page["next_cursor"]}
-    assert names == ["0Root", "1A", "2A1", "2A2", "1B", "2B1", "2B2", "1C", "2C1", "2C2"]
+    for limit in range(1, 11):
+        names: list[str] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            asked = {"limit": limit, "consistent_with": token} | cursor
+            page = done(stage.admin.get(f"/assets/{root}/subtree", **asked))
+            names += [f"{item['depth']}{item['name']}" for item in page["items"]]
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        assert names == ["0Root", "1A", "2A1", "2A2", "1B", "2B1", "2B2", "1C", "2C1", "2C2"]
     ancestors = done(stage.admin.get(f"/assets/{head}/ancestors"))["items"]
     assert [each["name"] for each in ancestors] == ["Root", "C"]

@@ -1,16 +1,21 @@
 """Subjects and calibrations of a served installation: where a subject is, and which constant holds when."""
 
+import asyncio
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import pytest
 
 from tests.acceptance.stage import Stage, at_once, done, refusal
 from tests.acceptance.things import Things, number, schema
+from tests.live import LiveServer
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,32 @@ def test_a_subject_in_an_open_run_stays_where_it_is(stage: Stage, things: Things
     assert (again["status"], again["mount_count"], again["measured_count"]) == ("Mounted", 2, 1)
 
 
+def test_a_run_that_the_lists_cannot_see_yet_is_not_overlooked(
+    stage: Stage, things: Things, place: str, server: LiveServer
+) -> None:
+    subject, plan = mounted(things, place), things.plan(place)
+    with elsewhere_under_way(server.dsn):
+        things.run(plan, subject_id=subject)
+        refused = stage.admin.post(f"/subjects/{subject}/dismount", reason="done")
+        assert refusal(refused) == (503, "ReadModelBehindError")
+    refused = stage.admin.post(f"/subjects/{subject}/dismount", reason="done")
+    assert refusal(refused) == (409, "SubjectInOpenRunError")
+
+
+@contextmanager
+def elsewhere_under_way(dsn: str) -> Iterator[None]:
+    """A transaction of somebody else that has written something, and so holds the log's readers back."""
+    loop = asyncio.new_event_loop()
+    connection = loop.run_until_complete(asyncpg.connect(dsn))
+    loop.run_until_complete(connection.execute("BEGIN; SELECT pg_current_xact_id()"))
+    try:
+        yield
+    finally:
+        loop.run_until_complete(connection.execute("ROLLBACK"))
+        loop.run_until_complete(connection.close())
+        loop.close()
+
+
 def test_an_aborted_run_measures_nothing(stage: Stage, things: Things, place: str) -> None:
     subject = mounted(things, place)
     plan = things.plan(place)
@@ -132,6 +163,20 @@ def test_a_stored_subject_comes_back_for_another_visit(stage: Stage, things: Thi
     custody = done(stage.admin.get(f"/subjects/{subject}/custody"))["items"]
     assert (shown["status"], shown["visit_id"]) == ("Received", second)
     assert [each["location"] for each in custody if each["location"]] == ["Cabinet 3", "Bench"]
+
+
+def test_a_subject_needs_no_identifier(stage: Stage, things: Things, place: str) -> None:
+    """Nobody issues identifiers here, and every subject goes its whole way."""
+    subject = mounted(things, place)
+    moves: list[tuple[str, dict[str, Any]]] = [
+        ("measure", {}),
+        ("remove", {"reason": "leaves"}),
+        ("discard", {"reason": "used up"}),
+    ]
+    for move, body in moves:
+        done(stage.admin.post(f"/subjects/{subject}/{move}", **body))
+    shown = read(stage, subject)
+    assert (shown["status"], shown["measured_count"], shown["external_refs"]) == ("Discarded", 1, {})
 
 
 # Calibrations

@@ -197,8 +197,7 @@ class Things:
     def revision(self, calibration_id: str, **fields: Any) -> str:
         """The id of a further revision of an encoder's offset."""
         given = {"value": {"offset": 0.5}, "source": {"kind": "Asserted"}} | fields
-        done(self.admin.post(f"/calibrations/{calibration_id}/revisions/append", **given))
-        return done(self.admin.get(f"/calibrations/{calibration_id}"))["revisions"][-1]["revision_id"]
+        return self.made(f"/calibrations/{calibration_id}/revisions/append", "revision_id", **given)
 
     @cached_property
     def monitor(self) -> Person:

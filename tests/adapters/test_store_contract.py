@@ -164,6 +164,24 @@ def test_a_claim_is_held_by_one_stream_until_released(prove: Callable[[Check], N
     prove(check)
 
 
+def test_of_many_appends_at_once_each_hears_of_its_own_taken_claim(prove: Callable[[Check], None]) -> None:
+    async def check(store: EventStore) -> None:
+        owner = new_id()
+        taken = [claim(f"taken {number}") for number in range(8)]
+        await store.append(write(owner, claimed=[(each, ("Zone", owner)) for each in taken]))
+
+        async def refused(number: int) -> Claim:
+            id = new_id()
+            wanted = [claim(f"free {number}"), taken[number]]
+            with pytest.raises(ClaimTakenError) as refusal:
+                await store.append(write(id, claimed=[(each, ("Zone", id)) for each in wanted]))
+            return refusal.value.claim
+
+        assert await asyncio.gather(*map(refused, range(8))) == taken
+
+    prove(check)
+
+
 def test_an_answer_is_stored_with_its_events_or_not_at_all(prove: Callable[[Check], None]) -> None:
     async def check(store: EventStore) -> None:
         key = IdempotencyKey(ENVELOPE.surface_id, ENVELOPE.principal_id, "k")

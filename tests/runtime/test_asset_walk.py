@@ -54,7 +54,7 @@ from beamwright.kernel.identifiers import PersistentIdentifierScheme
 from beamwright.kernel.trees import MOST_LEVELS
 from tests.acceptance.things import ORIGIN, number, schema
 from tests.live import Cluster
-from tests.walks import Folds, Walk, folds, pages, step, walk
+from tests.walks import Folds, Walk, all_folds, folds, pages, step, walk
 
 CAMERA, STAGE = wellknown.seeded_family(4), wellknown.seeded_family(2)
 HOME, AREA, ELSEWHERE = FACILITIES = ("home", "area", "elsewhere")
@@ -321,18 +321,19 @@ class AssetWalk(Walk):
         code = self.now.assets[id].scope_facility_code
         return id, self.asset_id(parent, lambda asset: asset.scope_facility_code == code)
 
-    @step(3, one=SOME, other=SOME, places=st.tuples(SOME, SOME))
-    def relocate_each_below_the_other(self, one: int, other: int, places: tuple[int, int]) -> None:
+    @step(3, one=SOME, other=SOME, places=st.tuples(SOME, SOME), overtaken=st.booleans())
+    def relocate_each_below_the_other(
+        self, one: int, other: int, places: tuple[int, int], overtaken: bool
+    ) -> None:
         """Of two opposite relocations one happens at most."""
         assets = self.relocation(one, other)
         below = [[each.id for _, each in self.now.subtree(id, MOST_LEVELS)] for id in reversed(assets)]
         targets = [ids[number % len(ids)] for ids, number in zip(below, places, strict=True)]
-        outcomes = self.at_once(
-            *(
-                RelocateAsset(asset_id=id, to_parent_id=to, reason="walk")
-                for id, to in zip(assets, targets, strict=True)
-            )
-        )
+        requests = [
+            RelocateAsset(asset_id=id, to_parent_id=to, reason="walk")
+            for id, to in zip(assets, targets, strict=True)
+        ]
+        outcomes = self.at_once(*requests, overtaken=overtaken)
         moved = [each for each in outcomes if not isinstance(each, type) and each.events]
         assert len(moved) <= 1
 
@@ -451,9 +452,12 @@ class AssetWalk(Walk):
         other=SOME,
         mount=SOME,
         second=SOME,
-        verbs=st.sets(st.integers(0, 8), min_size=2, max_size=3),
+        verbs=st.lists(st.integers(0, 8), min_size=2, max_size=3, unique=True),
+        overtaken=st.booleans(),
     )
-    def run_into_one_another(self, asset: int, other: int, mount: int, second: int, verbs: set[int]) -> None:
+    def run_into_one_another(
+        self, asset: int, other: int, mount: int, second: int, verbs: list[int], overtaken: bool
+    ) -> None:
         """Calls about the same asset and mount, all at once; what they leave is whole."""
         id, mount_id, second_id = self.asset_id(asset), self.mount_id(mount), self.mount_id(second)
         requests = [
@@ -467,7 +471,7 @@ class AssetWalk(Walk):
             RelocateAsset(asset_id=self.asset_id(other), to_parent_id=id, reason="walk"),
             RenameAsset(asset_id=id, name="gamma"),
         ]
-        self.at_once(*(requests[number] for number in sorted(verbs)))
+        self.at_once(*(requests[number] for number in verbs), overtaken=overtaken)
 
     @step(2, asset=SOME, deepest=st.integers(1, 3), limit=st.integers(1, 5), everything=st.booleans())
     def read_tree(self, asset: int, deepest: int, limit: int, everything: bool) -> None:
@@ -495,7 +499,7 @@ class AssetWalk(Walk):
         self.ended = ended
 
     async def look(self) -> Equipment:
-        return Equipment({each.name: await folds(self.app, each) for each in FOLDED})
+        return Equipment(await all_folds(self.app, *FOLDED))
 
     async def examine(self) -> None:
         now = await self.look()

@@ -210,6 +210,10 @@ def test_decisions_are_found_by_what_they_concern_and_by_their_record(home: Home
         for filters in ({"concern": {about.key}}, {"context": {"RunAbortDecision"}, "concern": {about.key}}):
             given = {name: frozenset(values) for name, values in filters.items()}
             assert [each.id for each in (await bench.ask("list_decisions", **given)).items] == [made]
+        concerning: dict[str, Any] = {"concern": frozenset({about.key})}
+        for excluded, left in (({"hold"}, [made]), ({"abort", "hold"}, [])):
+            page = await bench.ask("list_decisions", exclude_choice=frozenset(excluded), **concerning)
+            assert [each.id for each in page.items] == left
         nowhere = frozenset({about.key})
         assert (await bench.ask("list_decisions", concern=nowhere, current=False)).items == []
         teapot = DecisionConcern(kind="Teapot", id=asset_id)

@@ -394,7 +394,7 @@ def test_identifier_requests_are_filtered_and_paged_newest_first(home: Home) -> 
 def test_only_one_process_mints(home: Home) -> None:
     async def check(bench: Bench) -> None:
         asset_id = await bench.requested()
-        assert await bench.app.leases.take("identifier-minter", uuid4(), 600)
+        assert await bench.app.leases.take("identifier-minter", uuid4(), 100)
         running = asyncio.create_task(bench.minting().run())
         await asyncio.sleep(0.2)
         assert bench.agency.minted == []

@@ -372,7 +372,7 @@ def test_an_observer_without_its_lease_stops_at_once_and_says_nothing(cluster: C
             x = await enclosure(app, "x")
             await becomes(app, x, "Permitted")
             await app.database.execute(
-                "UPDATE leases SET holder = $1, expires_at = clock_timestamp() + interval '1 hour' "
+                "UPDATE leases SET holder = $1, expires_at = clock_timestamp() + interval '1 minute' "
                 "WHERE name = 'enclosure-observer'",
                 uuid4(),
             )

@@ -152,6 +152,20 @@ def test_a_changed_fold_is_rebuilt_beside_the_old_list(
     with_app(cluster, dsn, second)
 
 
+def test_when_all_lists_are_swapped_at_once_nobody_looks_for_the_old_ones(cluster: Cluster, dsn: str) -> None:
+    async def check(app: App) -> None:
+        for name in [aggregate.snake for aggregate in app.service.registry.aggregates.values()]:
+            await app.bookmarks.rebuild(name)
+        await app.projector.prepare()
+        made = await define(app)
+        await drain(app)
+        await drain(app)
+        assert made.zone_id in await listed(app)
+        assert {mark.version.partition("_")[2] for mark in await app.bookmarks.all() if mark.serving} == {"2"}
+
+    with_app(cluster, dsn, check)
+
+
 def test_only_one_process_feeds_the_lists(cluster: Cluster, dsn: str) -> None:
     async def check(app: App) -> None:
         other, ours = uuid4(), uuid4()

@@ -21,8 +21,8 @@ each_command = pytest.mark.parametrize(
 )
 
 
-# Only a monitor's account reports what it observes; the seeded policy denies everybody else, whoever they are.
-MONITORS_OWN = {"observe_enclosure_status", "observe_supply_status"}
+# Only the account that observes or conducts reports it; the seeded policy denies everybody else, whoever they are.
+MONITORS_OWN = {"end_run_conduct", "observe_enclosure_status", "observe_supply_status"}
 
 
 def send(client: httpx.Client, operation: Operation, extra: dict[str, Any] | None = None) -> httpx.Response:

@@ -30,6 +30,15 @@ WANTED = CHECKS.get_by_names(
 )
 
 
+def test_every_operation_is_given_right_and_wrong_input() -> None:
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert {(each.method.upper(), each.path) for each in operations} == {
+        (each.method, each.path) for each in registry().operations.values()
+    }
+    for each in operations:
+        assert set(schema.config.generation_for(operation=each).modes) == set(schemathesis.GenerationMode)
+
+
 @pytest.fixture(scope="module")
 def address(server: LiveServer) -> Iterator[tuple[str, dict[str, str]]]:
     yield server.url, {"Authorization": f"Bearer {server.token()}"}

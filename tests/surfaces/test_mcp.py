@@ -30,8 +30,8 @@ from tests.samples import minimal
 
 OPERATIONS = list(registry().operations.values())
 HANDSHAKE, STATELESS = "legacy", "2026-07-28"
-# What only monitors may say, never a human.
-OBSERVED = {"observe_enclosure_status", "observe_supply_status"}
+# What only monitors and conductors may say, never a human.
+OBSERVED = {"end_run_conduct", "observe_enclosure_status", "observe_supply_status"}
 SELF_SERVICE = {
     "get_current_actor",
     "get_actor",

@@ -26,8 +26,9 @@ class Test(StrEnum):
 
     EQUALS = "="
     CONTAINS = "contains"
-    # The filter takes several values: the column is one of them, or (a list) contains one of them.
+    # The filter takes several values: the column is one or none of them, or (a list) contains one of them.
     ONE_OF = "one of"
+    NONE_OF = "none of"
     CONTAINS_ANY = "contains any"
     # The column is a beginning and an end, or nothing, which has neither; the value lies within.
     COVERS = "covers"
@@ -150,11 +151,13 @@ class Aggregate[S: Value, E: Event]:
         self.view: type[Any] = self.state
         self.page: type[Any] = Page
         self.shown: tuple[str, ...] = self.state.__struct_fields__
-        self.receipt = msgspec.defstruct(
-            f"{name}Receipt",
-            [(self.id_field, UUID), ("version", int), ("as_of", str), ("events", list[str])],
-            frozen=True,
-        )
+        self._receipt_fields: list[tuple[str, Any]] = [
+            (self.id_field, UUID),
+            ("version", int),
+            ("as_of", str),
+            ("events", list[str]),
+        ]
+        self.receipt = msgspec.defstruct(f"{name}Receipt", self._receipt_fields, frozen=True)
         known = _union((*self.event_classes, *self.upcasters))
         self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(known)
         self.stream_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[known])
@@ -183,11 +186,12 @@ class Aggregate[S: Value, E: Event]:
         response: Any = None,
         bodies: Mapping[str, str] | None = None,
         media_types: Sequence[str] = (),
+        tracks: str | None = None,
     ) -> Callable[[type[R]], type[R]]:
         """Declare an operation at `route`, for example "POST /runs/{run_id}/hold".
 
         `bodies` are further body types, each with the field of bytes that it fills; `media_types` those of a
-        `Download` that is the answer.
+        `Download` that is the answer; `tracks` is where what a `Tracked` command starts is found.
         """
         method, path = route.split()
 
@@ -205,12 +209,13 @@ class Aggregate[S: Value, E: Event]:
                 target=None,
                 id_field=self.id_field,
                 request=request,
-                response=_response(response, answering, self.receipt),
+                response=_response(response, answering, self._receipt(request)),
                 reads=reads,
                 creates=creates,
                 permission=permission or public_name,
                 body_types=tuple((bodies or {}).items()),
                 media_types=tuple(media_types),
+                tracks=tracks,
             )
             unknown = set(operation.path_fields) - set(request.__struct_fields__)
             if unknown or not operation.summary or not operation.has_rule:
@@ -219,6 +224,18 @@ class Aggregate[S: Value, E: Event]:
             return request
 
         return declare
+
+    def _receipt(self, request: type[Any]) -> Any:
+        """What a command answers: the aggregate's receipt, and what it tells besides."""
+        telling = getattr(request, "told", None)
+        if telling is None:
+            return self.receipt
+        told = msgspec.structs.fields(get_type_hints(telling)["return"])
+        return msgspec.defstruct(
+            f"{request.__name__}Receipt",
+            [*self._receipt_fields, *((field.name, field.type) for field in told)],
+            frozen=True,
+        )
 
     def reads(
         self,

@@ -112,6 +112,18 @@ class DatabaseUnavailableError(UnavailableError):
     """The database does not answer; nothing was recorded."""
 
 
+class StorageFullError(UnavailableError):
+    """The disk of the database is full; nothing was recorded."""
+
+    retry_after = 30
+
+
+class OverloadedError(UnavailableError):
+    """The service is answering as many calls as it can at once."""
+
+    retry_after = 1
+
+
 class ReadModelBehindError(UnavailableError):
     """The list has not caught up with the given consistency token in time."""
 

@@ -74,12 +74,15 @@ class ContactView(Value):
 
 
 def fresh(contact: Contact | None, now: datetime, limit: timedelta) -> bool:
-    """Whether the source was heard within `limit`; a source without a row was never heard."""
+    """Whether the source was heard within `limit`; a source without a row was never heard.
+
+    Of a time that is yet to come, after a clock was set back, nobody knows how long ago it was.
+    """
     return (
         contact is not None
         and contact.connected
         and contact.last_contact_at is not None
-        and now - contact.last_contact_at <= limit
+        and -limit <= now - contact.last_contact_at <= limit
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Protocol,
     TypeAliasType,
@@ -15,7 +16,10 @@ from typing import (
 )
 from uuid import UUID
 
+from msgspec import Meta
+
 from .authority import Authority, Caller, Reach
+from .compute import NOWHERE
 from .event import Belonging, Beside, Event
 from .identifiers import PersistentIdentifierScheme
 from .observations import Observations
@@ -57,6 +61,9 @@ class Installation(Value):
     facility_publisher: str | None = None
     # `bound`: what a clearance was ever bound to needs one in force; `required`: everything does; `off`.
     clearance_gate: str = "bound"
+    allow_raw_conduct: bool = False
+    # Where the compute jobs that are reserved here run.
+    compute_place: str = NOWHERE
 
 
 class World(Protocol):
@@ -175,7 +182,11 @@ type Decided = Event | Sequence[Event | Beside]
 
 
 class Command[Seen](Value, forbid_unknown_fields=True):
-    """A request to change something, and the pure rule that grants or refuses it."""
+    """A request to change something, and the pure rule that grants or refuses it.
+
+    One with a method `told(self, state)` tells more in its receipt: the fields of the record which that makes of
+    the state that follows, such as the id of what was added.
+    """
 
     async def gather(self, world: World) -> Seen:
         """Load everything the decision must see."""
@@ -183,6 +194,25 @@ class Command[Seen](Value, forbid_unknown_fields=True):
 
     def decide(self, seen: Seen, occasion: Occasion, /) -> Decided:
         """Return the facts that follow, or raise a DomainError. No I/O, no clock, no ids."""
+        raise NotImplementedError
+
+
+type Wait = Annotated[
+    float, Meta(ge=0, le=60, extra_json_schema={"unit": {"system": "udunits", "code": "s"}})
+]
+
+
+class Tracked[Seen, Told: Value](Command[Seen], forbid_unknown_fields=True):
+    """A command that starts what goes on by itself: answered 202, or 200 if that ends within `wait` seconds."""
+
+    wait: Wait = 0.0
+
+    def told(self, state: Any, /) -> Told:
+        """What was started, as the receipt tells it."""
+        raise NotImplementedError
+
+    async def ended(self, world: World, receipt: Any) -> Told | None:
+        """What is told of it once it has ended; None while it goes on."""
         raise NotImplementedError
 
 
@@ -226,6 +256,17 @@ class Operation(Value):
     body_types: tuple[tuple[str, str], ...] = ()
     # What the answer can be when it is a file.
     media_types: tuple[str, ...] = ()
+    # Where a client finds what the command has started, from fields of the receipt.
+    tracks: str | None = None
+
+    @property
+    def success(self) -> int:
+        """The status of an answer that is no refusal."""
+        return 201 if self.creates else 202 if self.tracks else 200
+
+    def location(self, receipt: Mapping[str, Any]) -> str | None:
+        """The address of what the command has started, by the fields of its receipt."""
+        return None if self.tracks is None else self.tracks.format_map(receipt)
 
     @property
     def bodies(self) -> Mapping[str, str]:

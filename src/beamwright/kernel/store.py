@@ -180,6 +180,14 @@ class EventStore(Protocol):
         """The newest mark readers may see now."""
         ...
 
+    async def newest(self) -> Mark:
+        """The newest mark of all; readers of the log may still have to wait for an older transaction."""
+        ...
+
+    async def place(self, token: str) -> Mark:
+        """Where a token points; a token of something that a restore lost is refused."""
+        ...
+
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:
         """Events that the authority is folded from; appends to these are serialised, so position orders them."""
         ...

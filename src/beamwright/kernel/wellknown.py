@@ -15,6 +15,7 @@ SEEDER = _seeded("0111")
 MONITOR = _seeded("0112")
 SCHEDULER = _seeded("0113")
 REACTOR = _seeded("0114")
+RUN_CONDUCTOR = _seeded("0115")
 CLEARANCE_EXPIRER = _seeded("0205")
 
 HTTP_SURFACE = _seeded("0301")

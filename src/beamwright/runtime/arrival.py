@@ -64,8 +64,9 @@ class Arrival:
         self._profiles = profiles
         self._now = now
         self._laptop = laptop
-        self._logins: dict[tuple[str, str], tuple[UUID, datetime]] = {}
-        self._tokens: dict[str, tuple[VerifiedToken, datetime]] = {}
+        # Each from when on and until when it is believed.
+        self._logins: dict[tuple[str, str], tuple[UUID, datetime, datetime]] = {}
+        self._tokens: dict[str, tuple[VerifiedToken, datetime, datetime]] = {}
         authority.listen(self._forget_logins)
 
     async def call(
@@ -98,7 +99,7 @@ class Arrival:
         if scheme.lower() != "bearer" or not token.strip():
             raise RefusedTokenError("The Authorization header must be `Bearer <token>`.")
         known = self._tokens.get(token)
-        if known is not None and self._now() < known[1]:
+        if known is not None and known[1] <= self._now() < known[2]:
             return known[0]
         try:
             return self._keep(token, await self._verifier.verify(token.strip()))
@@ -115,11 +116,11 @@ class Arrival:
         if verified.kept_for:
             if len(self._tokens) >= MOST_KEPT:
                 self._tokens.clear()
-            until = self._now() + verified.kept_for
-            self._tokens[token] = (
-                verified,
-                min(until, verified.expires_at) if verified.expires_at else until,
-            )
+            # A clock that is set back stretches nothing: before it was verified, it is not believed either.
+            since = self._now()
+            until = since + verified.kept_for
+            until = min(until, verified.expires_at) if verified.expires_at else until
+            self._tokens[token] = (verified, since, until)
         return verified
 
     def _surface(self, kind: SurfaceKind, token: VerifiedToken) -> Surface:
@@ -150,7 +151,7 @@ class Arrival:
     async def _actor(self, issuer: str, subject: str) -> UUID:
         now, logins = self._now(), self._logins
         known = logins.get((issuer, subject))
-        if known is not None and now < known[1]:
+        if known is not None and known[1] <= now < known[2]:
             return known[0]
         identity = await self._profiles.identity(issuer, subject)
         if identity is None:
@@ -159,7 +160,7 @@ class Arrival:
             )
         if len(logins) >= MOST_KEPT:
             logins.clear()
-        logins[issuer, subject] = (identity.actor_id, now + LOGIN_KEPT)
+        logins[issuer, subject] = (identity.actor_id, now, now + LOGIN_KEPT)
         return identity.actor_id
 
     def _forget_logins(self, events: Sequence[Event]) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from beamwright.kernel.authority import Authority
+from beamwright.kernel.errors import UnavailableError
 from beamwright.kernel.event import Event
 from beamwright.kernel.registry import Registry
 from beamwright.kernel.store import EventStore, Stored
@@ -62,8 +63,14 @@ class AuthorityKeeper:
         return events
 
     async def poll(self, seconds: float) -> None:
-        """Follow what other processes append, for ever."""
+        """Follow what other processes append, for ever.
+
+        An outage is waited out here and at the same pace: what was revoked meanwhile must count at once after it.
+        """
         while True:
             await asyncio.sleep(seconds)
-            if await self._store.authority_epoch() != self.current.epoch:
-                await self.refresh()
+            try:
+                if await self._store.authority_epoch() != self.current.epoch:
+                    await self.refresh()
+            except UnavailableError:
+                continue

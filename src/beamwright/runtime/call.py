@@ -29,3 +29,5 @@ class Outcome(Value):
     version: int | None = None
     object_id: UUID | None = None
     replayed: bool = False
+    # Where what the call started is found.
+    location: str | None = None

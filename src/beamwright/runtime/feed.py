@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beamwright.contexts.trust.feed import FeedItem, FeedPage, ListEvents
-from beamwright.kernel.store import BEGINNING, EventStore, LogFilter, Mark, Stored
+from beamwright.kernel.store import BEGINNING, EventStore, LogFilter, Stored
 
 if TYPE_CHECKING:
     from .work import UnitOfWork
@@ -15,7 +15,7 @@ MOST_SCANNED = 2000
 
 
 async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) -> FeedPage:
-    mark = Mark.parse(request.after) if request.after is not None else BEGINNING
+    mark = await store.place(request.after) if request.after is not None else BEGINNING
     wanted = LogFilter(
         (request.stream_type,) if request.stream_type else (),
         (request.event_type,) if request.event_type else (),

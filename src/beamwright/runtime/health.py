@@ -1,19 +1,33 @@
 """Whether the service can do its work now, and the figures that show how well."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from beamwright.kernel.errors import UnavailableError
-from beamwright.kernel.seams import Bookmarks, Clock
-from beamwright.kernel.store import EventStore, Mark
+from beamwright.kernel.seams import Bookmarks, Leases
+from beamwright.kernel.store import Mark
 from beamwright.kernel.value import Value
 
 from .observer import Observer, metrics
+from .projector import LEASE, LEASE_SECONDS
 from .verdicts import Verdicts
 
 MOST_LAG = 30.0
+# A process that was killed holds its lease to the end, and another looks for it every third of that.
+LONGEST_GAP = 3 * LEASE_SECONDS
+
+
+class Holder(Value):
+    """The oldest open transaction of the cluster: no reader goes past it, lest it commits behind them."""
+
+    process: int | None
+    database: str | None
+    application: str | None
+    state: str | None
+    since: datetime | None
+    statement: str | None
 
 
 class Backlog(Value):
@@ -23,7 +37,7 @@ class Backlog(Value):
     horizon: Mark
     behind_events: dict[str, int]
     behind_seconds: dict[str, float]
-    holder: str | None = None
+    holder: Holder | None = None
 
 
 class Backlogs(Protocol):
@@ -44,6 +58,14 @@ class ProjectionHealth(Value):
     updated_at: datetime
 
 
+class WorkerHealth(Value):
+    """One kind of background work, and for how long no process has done it."""
+
+    name: str
+    working: bool
+    idle_seconds: float
+
+
 class Report(Value):
     """The answer of /ready."""
 
@@ -51,7 +73,8 @@ class Report(Value):
     database: str
     migrations: str
     projections: list[ProjectionHealth]
-    held_back_by: str | None = None
+    workers: list[WorkerHealth] = []
+    held_back_by: Holder | None = None
     reasons: list[str] = []
 
 
@@ -65,18 +88,18 @@ class Health:
 
     def __init__(
         self,
-        store: EventStore,
         bookmarks: Bookmarks,
         backlogs: Backlogs,
+        leases: Leases,
         verdicts: Verdicts,
-        now: Clock,
+        storage_trouble: Callable[[], str | None],
         observers: Sequence[Observer] = (),
     ) -> None:
-        self._store = store
         self._bookmarks = bookmarks
         self._backlogs = backlogs
+        self._leases = leases
         self._verdicts = verdicts
-        self._now = now
+        self._storage_trouble = storage_trouble
         self._observers = observers
 
     async def report(self) -> Report:
@@ -119,11 +142,19 @@ class Health:
             for each in projections
             if each.serving and each.behind_seconds > MOST_LAG
         ]
+        idle = await self._leases.idle()
+        reasons += _unattended(idle.get(LEASE))
+        trouble = self._storage_trouble()
+        reasons += [] if trouble is None else [trouble]
         return Report(
             ready=not reasons and bool(projections),
             database="up",
             migrations="current" if current else "missing",
             projections=projections,
+            workers=[
+                WorkerHealth(name=name, working=not seconds, idle_seconds=round(seconds, 1))
+                for name, seconds in idle.items()
+            ],
             held_back_by=backlog.holder,
             reasons=reasons,
         )
@@ -144,5 +175,38 @@ class Health:
                 for each in report.projections
                 if each.serving
             ]
+        lines.append("# TYPE beamwright_worker_idle_seconds gauge")
+        lines += [
+            f'beamwright_worker_idle_seconds{{worker="{each.name}"}} {each.idle_seconds}'
+            for each in report.workers
+        ]
+        lines.append("# TYPE beamwright_readers_held_back gauge")
+        lines.append(_held_back(report.held_back_by))
         lines += metrics(self._observers)
         return ("\n".join(lines) + "\n").encode()
+
+
+def _unattended(idle_seconds: float | None) -> list[str]:
+    """The reason that nobody feeds the lists; somebody may be on the way to do so."""
+    if idle_seconds is None or idle_seconds <= LONGEST_GAP:
+        return []
+    return [f"no worker has fed the lists for {idle_seconds:.0f} s; start `beamwright worker`"]
+
+
+def _held_back(holder: Holder | None) -> str:
+    """1 with the name of who holds readers back. What others call themselves must not break the line."""
+    if holder is None:
+        return "beamwright_readers_held_back 0"
+    named = {
+        "process": holder.process,
+        "database": holder.database,
+        "application": holder.application,
+        "since": None if holder.since is None else holder.since.isoformat(),
+    }
+    labels = ",".join(f'{name}="{_label(value)}"' for name, value in named.items())
+    return f"beamwright_readers_held_back{{{labels}}} 1"
+
+
+def _label(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -128,7 +128,7 @@ class IdentifierMinting:
             told = _line(f"{type(error).__name__}: {error}")
             log.warning("identifier_put_off", aggregate=request.aggregate, id=str(request.id), error=told)
             retry_at = self._service.now() + back_off(request.attempts)
-            await self._outbox.postpone(request.request_event_id, retry_at, told)
+            await self._outbox.postpone(request, retry_at, told)
         return True
 
     async def _asked_for(self, events: Sequence[Stored]) -> list[IdentifierRequest]:
@@ -167,7 +167,7 @@ class IdentifierMinting:
         over = await self._over(kind, request) if minting and request.attempts == 1 else None
         if over is not None:
             # Nothing was minted yet, so there is nothing to take back.
-            await self._outbox.finish(request.request_event_id, over, "Nothing asks for it any more.")
+            await self._outbox.finish(request, over, "Nothing asks for it any more.")
             return
         try:
             answer = (await self._service.call(kind.read(request.id), self._call(request))).body
@@ -190,7 +190,7 @@ class IdentifierMinting:
         command = kind.assign(request.id, request.scheme, minted)
         refusal = await self._command(command, self._call(request, str(request.request_event_id)))
         if refusal is None:
-            await self._outbox.finish(request.request_event_id, OutboxState.DONE)
+            await self._outbox.finish(request, OutboxState.DONE)
             return
         state = await self._state(request)
         if kind.pending(state) is request.scheme and request.scheme not in state.external_refs:
@@ -209,7 +209,7 @@ class IdentifierMinting:
                 await self._minter.tombstone(request.scheme, minted.value, reason)
             except IdentifierRefusedError as refusal:
                 trouble = _line(f"{minted.value} could not be taken back: {refusal}")
-        await self._outbox.finish(request.request_event_id, OutboxState.DONE, trouble)
+        await self._outbox.finish(request, OutboxState.DONE, trouble)
 
     async def _fail(self, kind: Identifiable, request: IdentifierRequest, told: str) -> None:
         """A new request is allowed afterwards; a refresh that failed leaves the identifier as it is."""
@@ -219,7 +219,7 @@ class IdentifierMinting:
             refusal = await self._command(kind.fail(request.id, told), call)
             if refusal is not None:
                 log.info("identifier_failure_not_recorded", id=str(request.id), refusal=refusal)
-        await self._outbox.finish(request.request_event_id, OutboxState.FAILED, told)
+        await self._outbox.finish(request, OutboxState.FAILED, told)
 
     async def _command(self, command: Command[Any], call: Call) -> str | None:
         """Why the rules refused the command, now or when it was first tried; None when they did not."""

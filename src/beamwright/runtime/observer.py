@@ -242,6 +242,8 @@ class Observer:
                 link.obsolete = True
                 self._look.set()
                 return
+            if not self._ours:
+                return
             report = self._reported(view, observation)
             if report.command is not None:
                 await self._service.call(report.command, monitor_call(view.version))

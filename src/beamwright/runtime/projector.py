@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
 
 from beamwright.kernel.errors import UnavailableError
-from beamwright.kernel.seams import Bookmark, Bookmarks, Clock, Leases, Projection
+from beamwright.kernel.seams import Bookmark, Bookmarks, Clock, Leases, OvertakenError, Projection
 from beamwright.kernel.store import EventStore, Mark, Stored
 from beamwright.kernel.value import replace
 
@@ -67,6 +67,8 @@ class Projector:
             except UnavailableError as error:
                 log.warning("projector_waits", reason=error.detail)
                 await asyncio.sleep(1.0)
+            except OvertakenError:
+                log.warning("projector_overtaken", why="another process fed the lists after our lease ended")
 
     async def stop(self) -> None:
         if self._ahead is not None:
@@ -100,15 +102,17 @@ class Projector:
     async def catch_up(self) -> int:
         """Read one batch for those that share the oldest mark; how many events it had."""
         now = self._now()
-        ready = [key for key, mark in self._marks.items() if mark.retry_at is None or mark.retry_at <= now]
+        ready = [key for key, mark in self._marks.items() if _due(mark, now)]
         for group in self._groups(ready):
             after = self._marks[group[0]].mark
             events = await self._batch(after)
             if events:
                 await self._project(group, events)
-            else:
-                await self._swap(group)
+            swapped = not events and await self._swap(group)
             self._readers.advance({key[0]: mark.mark for key, mark in self._marks.items() if mark.serving})
+            if swapped:
+                # The other group may name lists that are gone.
+                return await self.catch_up()
             if events:
                 return len(events)
         return 0
@@ -142,22 +146,23 @@ class Projector:
         mark = events[-1].mark
         try:
             await self._apply(group, events, mark)
-        except UnavailableError:
+        except (UnavailableError, OvertakenError):
             raise
         except Exception:  # noqa: BLE001 - a worker loop parks whatever fails
             for key in group:
                 try:
                     await self._apply([key], events, mark)
-                except UnavailableError:
+                except (UnavailableError, OvertakenError):
                     raise
                 except Exception as error:  # noqa: BLE001 - a worker loop parks whatever fails
                     await self._park(key, error)
 
     async def _apply(self, keys: Sequence[Key], events: Sequence[Stored], mark: Mark) -> None:
         async with self._bookmarks.transaction() as transaction:
+            # First, so that of two processes that believe to hold the lease one writes nothing at all.
+            await self._bookmarks.advance(transaction, keys, self._marks[keys[0]].mark, mark)
             for key in keys:
                 await self._projections[key].apply(transaction, events)
-            await self._bookmarks.advance(transaction, keys, mark)
         for key in keys:
             self._marks[key] = replace(
                 self._marks[key], mark=mark, failures=0, last_error=None, retry_at=None
@@ -169,11 +174,11 @@ class Projector:
         text = f"{type(error).__name__}: {error}"[:1000]
         log.error("projection_parked", projection=key[0], failures=failures, error=text)
         retry_at = self._now() + wait
-        await self._bookmarks.park(key, text, failures, retry_at)
+        await self._bookmarks.park(key, self._marks[key].mark, text, failures, retry_at)
         self._marks[key] = replace(self._marks[key], failures=failures, last_error=text, retry_at=retry_at)
 
-    async def _swap(self, group: Sequence[Key]) -> None:
-        """A generation that has caught up serves from now on."""
+    async def _swap(self, group: Sequence[Key]) -> bool:
+        """A generation that has caught up serves from now on; whether there was one."""
         waiting = [key for key in group if not self._marks[key].serving]
         for key in waiting:
             await self._bookmarks.serve(key)
@@ -181,3 +186,9 @@ class Projector:
         if waiting:
             await self.prepare()
             await self._swapped()
+        return bool(waiting)
+
+
+def _due(mark: Bookmark, now: datetime) -> bool:
+    """Whether it may be fed; a wait longer than any that we set means that the clock was set back."""
+    return mark.retry_at is None or not timedelta() < mark.retry_at - now <= LONGEST_BACK_OFF

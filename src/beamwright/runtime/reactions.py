@@ -146,7 +146,8 @@ class Reactions:
 
     def _due(self, reaction: Reaction, event: Stored) -> bool:
         delay = self._delays.get((reaction.name, event.event_id))
-        return delay is None or delay.until <= self._service.now()
+        # A wait longer than any that we set means that the clock was set back.
+        return delay is None or not timedelta() < delay.until - self._service.now() <= LONGEST_BACK_OFF
 
     async def _handle(self, reaction: Reaction, stored: Stored) -> None:
         key = (reaction.name, stored.event_id)

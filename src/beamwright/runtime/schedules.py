@@ -22,7 +22,7 @@ INTERVAL = 60.0
 
 
 async def run_schedules(service: Service, leases: Leases, holder: UUID) -> None:
-    """Every minute, in one process at a time."""
+    """Every minute, in one process at a time; being a second one by accident does no harm."""
     while True:
         if await leases.take(LEASE, holder, 2 * INTERVAL):
             await expire_presences(service)

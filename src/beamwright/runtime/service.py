@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import nullcontext
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, cast
@@ -40,6 +40,7 @@ from beamwright.kernel.operation import (
     Occasion,
     Operation,
     Query,
+    Tracked,
 )
 from beamwright.kernel.outbox import Outbox
 from beamwright.kernel.problem import problem
@@ -69,6 +70,7 @@ from .writing import Writer
 ATTEMPTS = 8
 # A moved epoch is no conflict: somebody else got on, and this call is authorized and decided again.
 MOST_MOVES = 64
+LOOK_EVERY = 0.1
 # The mark of an append is known only to the transaction that stores the answer with it.
 UNKNOWN_YET = '"as_of":""'
 
@@ -125,10 +127,16 @@ class Service:
             if isinstance(request, Query):
                 return await self._answer(operation, request, call, granted, authority, now)
             if call.idempotency_key is None:
-                return await self._execute(operation, request, call, granted, authority, None)
-            return await self._execute_once(operation, request, call, granted, authority)
-        except DeniedError:
-            refused = True
+                outcome = await self._execute(operation, request, call, granted, authority, None)
+            else:
+                outcome = await self._execute_once(operation, request, call, granted, authority)
+            if isinstance(request, Tracked) and not outcome.replayed:
+                return await self._followed(
+                    operation, cast("Tracked[Any, Any]", request), call, granted, outcome
+                )
+            return outcome
+        except DomainError as refusal:
+            refused = denial_in(refusal) is not None
             raise
         finally:
             # One verdict for each call: the denial was recorded where it was found.
@@ -147,8 +155,9 @@ class Service:
         work = UnitOfWork(self, operation, query, call, authority, granted, now)
         try:
             answer = await query.answer(work)
-        except DeniedError as refusal:
-            self.verdicts.out_of_reach(operation, query, call, now, refusal)
+        except DomainError as refusal:
+            if denial := denial_in(refusal):
+                self.verdicts.out_of_reach(operation, query, call, now, denial)
             raise
         return Outcome(status=200, body=answer, version=getattr(answer, "version", None))
 
@@ -207,13 +216,12 @@ class Service:
             return await self._conduct(
                 operation, cast("Composite[Any]", command), call, granted, authority, key
             )
+        # Each change of the authority undoes all others that are under way: one after the other, from the first
+        # attempt on, or whoever came last would overtake all that wait.
         line = self._line if self.registry.aggregates[operation.aggregate].authority else nullcontext()
         lost = moved = 0
-        async with AsyncExitStack() as held:
+        async with line:
             while lost < ATTEMPTS and moved < MOST_MOVES:
-                if lost + moved == 1:
-                    # Each change of the authority undoes all others that are under way: one after the other.
-                    await held.enter_async_context(line)
                 if lost > 1:
                     # Spread the losers of a crowded stream apart.
                     await asyncio.sleep(random.random() * 0.002 * 2**lost)  # noqa: S311 - no secret
@@ -230,8 +238,8 @@ class Service:
                     if call.expected_version is not None:
                         break
                 except DomainError as refusal:
-                    if isinstance(refusal, DeniedError):
-                        self.verdicts.out_of_reach(operation, command, call, now, refusal)
+                    if denial := denial_in(refusal):
+                        self.verdicts.out_of_reach(operation, command, call, now, denial)
                     await self._keep_refusal(refusal, call, operation, key)
                     raise
         raise ConcurrencyError("Another call changed the same objects first. Read them again and retry.")
@@ -257,8 +265,8 @@ class Service:
             except LostRaceError:
                 continue
             except DomainError as refusal:
-                if isinstance(refusal, DeniedError):
-                    self.verdicts.out_of_reach(operation, command, call, work.now, refusal)
+                if denial := denial_in(refusal):
+                    self.verdicts.out_of_reach(operation, command, call, work.now, denial)
                 await self._keep_refusal(refusal, call, operation, key)
                 raise
             break
@@ -269,6 +277,30 @@ class Service:
             append = Append(envelope=self.writer.envelope(operation, call), idempotency=(key[0], answer))
             await self.store.append(append)
         return Outcome(status=200, body=body)
+
+    async def _followed(
+        self,
+        operation: Operation,
+        command: Tracked[Any, Any],
+        call: Call,
+        granted: AuthzResult,
+        outcome: Outcome,
+    ) -> Outcome:
+        """The answer once what was started has ended, or as it is when the caller's patience is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + command.wait
+        while loop.time() < until:
+            await asyncio.sleep(min(LOOK_EVERY, until - loop.time()))
+            work = UnitOfWork(self, operation, command, call, self.authority.current, granted, self.now())
+            try:
+                told = await command.ended(work, outcome.body)
+            except UnavailableError:
+                # It was accepted, and must not look refused.
+                break
+            if told is not None:
+                body = msgspec.structs.replace(outcome.body, **msgspec.structs.asdict(told))
+                return replace(outcome, status=200, body=body)
+        return outcome
 
     async def _attempt(
         self, work: UnitOfWork, command: Command[Any], call: Call, key: tuple[IdempotencyKey, bytes] | None
@@ -331,10 +363,9 @@ class Service:
         body = encode(problem(refusal, call.correlation_id)).decode()
         answer = StoredAnswer(key[1], refusal.status, body, None)
         append = Append(envelope=self.writer.envelope(operation, call), idempotency=(key[0], answer))
-        try:
-            await self.store.append(append)
-        except (AnsweredBeforeError, UnavailableError):
-            return
+        # Either may fail in its turn. Answered before: the first call was recorded while this one looked, and this one
+        # was refused only because of it. Database away: a refusal that is not kept might be another one next time.
+        await self.store.append(append)
 
     def _replay(self, operation: Operation, stored: StoredAnswer, request_hash: bytes) -> Outcome:
         if stored.request_hash != request_hash:
@@ -353,6 +384,7 @@ class Service:
             version=receipt["version"],
             object_id=UUID(receipt[operation.id_field]),
             replayed=True,
+            location=operation.location(receipt),
         )
 
     def belonging(self, aggregate: Aggregate[Any, Any], state: Any) -> Belonging:
@@ -369,6 +401,14 @@ class Service:
         except msgspec.ValidationError as error:
             raise shape_error(operation, given, error, strict=strict) from None
         return request
+
+
+def denial_in(refusal: DomainError) -> DeniedError | None:
+    """The denial that a refusal is, or that it hides behind a “not found”."""
+    hidden = refusal.__cause__
+    if isinstance(refusal, DeniedError):
+        return refusal
+    return hidden if isinstance(hidden, DeniedError) else None
 
 
 def taken_by_another(claim: Claim) -> DomainError:

@@ -7,12 +7,13 @@ from uuid import UUID
 from beamwright.kernel.seams import Leases
 
 LEASE = "upkeep"
+INTERVAL = 600.0
 
 
 async def run_upkeep(leases: Leases, holder: UUID, chores: list[Callable[[], Awaitable[None]]]) -> None:
-    """Do each chore hourly, in one process at a time."""
+    """Do each chore every ten minutes, in one process at a time."""
     while True:
-        if await leases.take(LEASE, holder, 3600):
+        if await leases.take(LEASE, holder, 2 * INTERVAL):
             for chore in chores:
                 await chore()
-        await asyncio.sleep(600)
+        await asyncio.sleep(INTERVAL)

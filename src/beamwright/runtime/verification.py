@@ -171,7 +171,7 @@ class Stream:
     def __init__(self, first: Stored, generations: Sequence[Generation]) -> None:
         self.id = first.stream_id
         self.name = f"{first.stream_type}/{first.stream_id}"
-        self.created_at = first.occurred_at
+        self.created_at = self.updated_at = first.occurred_at
         self.created_by = first.principal_id
         self.version = 0
         self.mark = BEGINNING
@@ -226,8 +226,10 @@ class Walk:
         self._check_place(stream, stored)
         stream.version, stream.mark = stored.version, stored.mark
         self.newest = max(self.newest, stored.mark.position)
+        # Where a clock was set back, the object was still changed no earlier than before.
+        stream.updated_at = max(stream.updated_at, stored.occurred_at)
         self._fold(stream, stored)
-        point = Point(stream.state, stream.version, stream.created_at, stored.occurred_at, stream.created_by)
+        point = Point(stream.state, stream.version, stream.created_at, stream.updated_at, stream.created_by)
         for number, generation in enumerate(generations):
             if stored.mark <= generation.mark:
                 stream.points[number] = point

@@ -1,6 +1,6 @@
 """One request's view of the world: remembers the version of every stream it read, and guards its reach."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import UUID
@@ -122,6 +122,11 @@ class UnitOfWork:
     def operations(self) -> Mapping[str, Operation]:
         return self._service.registry.operations
 
+    def told(self, state: Any) -> dict[str, Any]:
+        """What the command tells of the state that follows, beyond the usual receipt."""
+        telling: Callable[[Any], Value] | None = getattr(self._request, "told", None)
+        return {} if telling is None else msgspec.structs.asdict(telling(state))
+
     async def load[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S:
         return (await self.load_all(aggregate, [id]))[0]
 
@@ -137,7 +142,8 @@ class UnitOfWork:
             except NotFoundError as error:
                 missing.append(error)
         if missing:
-            raise aggregate.missing.all_of(aggregate.name, missing)
+            hidden = next((error.__cause__ for error in missing if error.__cause__), None)
+            raise aggregate.missing.all_of(aggregate.name, missing) from hidden
         return found
 
     async def load_known[S: Value, E: Event](
@@ -178,7 +184,8 @@ class UnitOfWork:
         if aggregate is None:
             return None
         if ids is None:
-            await service.readers.caught_up(aggregate.snake, await service.store.horizon())
+            # What was acknowledged counts, also where an older transaction still holds the log's readers back.
+            await service.readers.caught_up(aggregate.snake, await service.store.newest())
             ids, _ = await service.lists.matching(aggregate, filters)
         found = await service.store.read([(aggregate_name, id) for id in dict.fromkeys(ids)])
         return [_folded(aggregate, stream) for stream in found.values()]
@@ -214,7 +221,7 @@ class UnitOfWork:
 
     async def height(self, aggregate: Aggregate[Any, Any], root_id: UUID) -> int:
         service = self._service
-        await service.readers.caught_up(aggregate.snake, await service.store.horizon())
+        await service.readers.caught_up(aggregate.snake, await service.store.newest())
         return await service.lists.height(aggregate, root_id)
 
     async def belonging(self, aggregate_name: str, id: UUID) -> Belonging:
@@ -274,7 +281,8 @@ class UnitOfWork:
 
     async def caught_up(self, aggregate: Aggregate[Any, Any], token: str | None) -> None:
         if token is not None:
-            await self._service.readers.caught_up(aggregate.snake, Mark.parse(token))
+            mark = await self._service.store.place(token)
+            await self._service.readers.caught_up(aggregate.snake, mark)
 
     async def history(self, aggregate: Aggregate[Any, Any], request: HistoryRequest) -> History:
         id: UUID = getattr(request, aggregate.id_field)
@@ -338,7 +346,8 @@ class UnitOfWork:
         if self._named is None:
             self._named = named_ids(self._request)
         if id in self._named and not self._readable(aggregate, id, state):
-            raise aggregate.missing.of(aggregate.name, id)
+            denial = self.out_of_reach(self._service.belonging(aggregate, state))
+            raise aggregate.missing.of(aggregate.name, id) from denial
         return state
 
     @property
@@ -354,9 +363,11 @@ class UnitOfWork:
             aggregate, id
         ):
             return
+        denial = self.out_of_reach(belonging)
         if not self._readable(aggregate, id, state):
-            raise aggregate.missing.of(aggregate.name, id)
-        raise self.out_of_reach(belonging)
+            # The caller is told of no such object, the verdict log why.
+            raise aggregate.missing.of(aggregate.name, id) from denial
+        raise denial
 
     def out_of_reach(self, belonging: Belonging) -> DomainError:
         return denied(
@@ -442,6 +453,8 @@ def _passes(test: Test, column: Any, value: Any) -> bool:
             return value in column
         case Test.ONE_OF:
             return column in value
+        case Test.NONE_OF:
+            return column not in value
         case Test.CONTAINS_ANY:
             return any(each in column for each in value)
         case Test.COVERS:

@@ -1,9 +1,14 @@
 """Background work of a process: each worker is started again when it fails, and stopped with the service."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+# Whoever worked this long without failing has got over what ailed it.
+WELL = 60.0
 
 log = structlog.get_logger("beamwright.workers")
 
@@ -24,12 +29,14 @@ class Workers:
         self._tasks.clear()
 
     async def _keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        pause = 0.5
+        pause = SHORTEST_PAUSE
         while True:
+            began = time.monotonic()
             try:
                 await work()
                 return
             except Exception as error:  # noqa: BLE001 - a worker is started again whatever it died of
                 log.error("worker_failed", worker=name, error=f"{type(error).__name__}: {error}")
+            pause = SHORTEST_PAUSE if time.monotonic() - began > WELL else pause
             await asyncio.sleep(pause)
-            pause = min(pause * 2, 30.0)
+            pause = min(pause * 2, LONGEST_PAUSE)

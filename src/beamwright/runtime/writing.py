@@ -86,14 +86,23 @@ class Writer:
         if primary in written:
             version = written[primary][0] + len(written[primary][2])
         aggregate = self.registry.aggregates[primary[0]]
-        body = aggregate.receipt(
-            **{aggregate.id_field: primary[1]},
+        state: Any = written[primary][1] if primary in written else loaded and loaded.state
+        told = work.told(state)
+        fields: dict[str, Any] = {
+            aggregate.id_field: primary[1],
+            "version": version,
+            "as_of": loaded.stream.mark.token() if loaded and not events else "",
+            "events": [self._event_types[type(event)].name for event in events],
+            **told,
+        }
+        body = (operation.response if told else aggregate.receipt)(**fields)
+        return Outcome(
+            status=operation.success,
+            body=body,
             version=version,
-            as_of=loaded.stream.mark.token() if loaded and not events else "",
-            events=[self._event_types[type(event)].name for event in events],
+            object_id=primary[1],
+            location=operation.location(fields),
         )
-        status = 201 if operation.creates else 200
-        return Outcome(status=status, body=body, version=version, object_id=primary[1])
 
     def append(
         self,

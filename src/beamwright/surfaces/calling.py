@@ -17,7 +17,8 @@ from beamwright.kernel.registry import Registry, discover
 from beamwright.kernel.value import encode
 from beamwright.settings import LOOPBACK
 
-TIMEOUT = httpx.Timeout(60, connect=5)
+# Longer than the longest `wait` of a command.
+TIMEOUT = httpx.Timeout(75, connect=5)
 
 
 class UsageError(Exception):

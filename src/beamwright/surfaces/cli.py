@@ -22,9 +22,11 @@ from beamwright.settings import Settings
 from .cataloguing import catalogue
 from .importing import exports, import_facility
 from .maintaining import projections, verify
+from .preserving import backup, restore
 from .terminal import (
     NOT_DONE,
     Data,
+    DatabaseUrl,
     console,
     fail,
     printable,
@@ -56,6 +58,14 @@ app.add_typer(exports, name="export")
 Url = Annotated[
     str | None,
     typer.Option(help="Address of the service.", show_default="BEAMWRIGHT_URL or http://HOST:PORT"),
+]
+SeparateWorker = Annotated[
+    bool | None,
+    typer.Option(
+        "--separate-worker",
+        help="Leave background work to `beamwright worker`.",
+        show_default="SEPARATE_WORKER or false",
+    ),
 ]
 Token = Annotated[
     str | None,
@@ -101,9 +111,12 @@ def serve(
     processes: Annotated[
         int | None, typer.Option(help="How many serving processes.", show_default="PROCESSES or 1")
     ] = None,
+    separate_worker: SeparateWorker = None,
 ) -> None:
     """Serve until told to stop. Without DATABASE_URL the database lives in the data folder."""
-    settings = settings_of(data=data, host=host, port=port, processes=processes)
+    settings = settings_of(
+        data=data, host=host, port=port, processes=processes, separate_worker=separate_worker
+    )
     from beamwright.serve import serve
 
     with starting(settings):
@@ -116,14 +129,27 @@ def serve_process(
     data: Data = None,
     host: Annotated[str | None, typer.Option()] = None,
     port: Annotated[int | None, typer.Option()] = None,
+    separate_worker: SeparateWorker = None,
+    embedded: Annotated[bool, typer.Option("--embedded")] = False,
 ) -> None:
     """One of several serving processes; `serve` starts it with the socket that all of them share."""
-    settings = settings_of(data=data, host=host, port=port)
+    settings = settings_of(data=data, host=host, port=port, separate_worker=separate_worker)
     _end_with(os.getppid())
     from beamwright.serve import run_forever
 
     with starting(settings):
-        run_forever(settings, fd)
+        run_forever(settings, fd, settings.data if embedded else None)
+
+
+@app.command()
+def worker(data: Data = None, database_url: DatabaseUrl = None) -> None:
+    """Do the background work of services that run with --separate-worker, until told to stop."""
+    settings = settings_of(data=data, database_url=database_url)
+    from beamwright.maintenance import joined
+    from beamwright.serve import work
+
+    with starting(settings):
+        work(settings, joined(settings))
 
 
 @contextmanager
@@ -220,15 +246,25 @@ def status(url: Url = None) -> None:
         behind = f"{each['behind_events']} events, {each['behind_seconds']:.1f} s" if each["serving"] else ""
         error = printable(each["last_error"] or "")
         table.add_row(f"list {each['name']}", state, behind, str(each["failures"]), error)
+    for each in report.get("workers", ()):
+        state = "works" if each["working"] else f"idle for {each['idle_seconds']:.0f} s"
+        table.add_row(f"worker {each['name']}", state)
     out = console()
     out.print(table)
     for reason in report["reasons"]:
         out.print(printable(reason), style="red")
     if report["held_back_by"]:
-        out.print(printable(f"Readers wait for {report['held_back_by']}."), style="yellow")
+        out.print(printable(f"Readers wait for {holder_of(report['held_back_by'])}."), style="yellow")
     out.print("ready" if report["ready"] else "not ready", style="green" if report["ready"] else "red")
     if not report["ready"]:
         raise typer.Exit(NOT_DONE)
+
+
+def holder_of(holder: dict[str, Any]) -> str:
+    """Who has to end a transaction before readers go on."""
+    who = f"process {holder['process']}" if holder["process"] else "a prepared transaction"
+    doing = f", “{holder['statement']}”" if holder["statement"] else ""
+    return f"{who} ({holder['application']}, database {holder['database']}), {holder['state']} since {holder['since']}{doing}"
 
 
 @app.command(
@@ -402,4 +438,6 @@ def reference(directory: Annotated[Path, typer.Argument()]) -> None:
 
 
 app.command()(verify)
+app.command()(backup)
+app.command()(restore)
 app.add_typer(projections, name="projections")

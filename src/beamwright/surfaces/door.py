@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -64,6 +64,12 @@ class BodyTooLargeError(DomainError):
     status = 413
 
 
+class HeadTooLargeError(DomainError):
+    """The address and headers of the request are larger than the service accepts."""
+
+    status = 431
+
+
 class UnexpectedError(DomainError):
     """Something went wrong inside the service."""
 
@@ -98,6 +104,16 @@ def expected_version(given: str | None) -> int | None:
     if match is None:
         raise InvalidExpectedVersionError('If-Match must be the ETag of the object, for example "3".')
     return int(match[1])
+
+
+# Where two differ, whoever stands in front of the service may have believed the other one.
+_ONCE = frozenset({b"authorization", b"content-type", b"idempotency-key", b"if-match", b"mcp-session-id"})
+
+
+def check_once(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    deciding = [name for name, _ in headers if name in _ONCE]
+    if len(deciding) > len(set(deciding)):
+        raise MalformedRequestError("A header of the request is given more than once.")
 
 
 async def read_body(stream: AsyncIterator[bytes], most: int, seconds: float) -> bytes:

@@ -58,6 +58,9 @@ class Exchange:
         more = True
         while more:
             message: Mapping[str, Any] = await self._receive()
+            if message["type"] != "http.request":
+                # Half a body, or none of it, may be a whole request of another meaning.
+                raise MalformedRequestError("The client left before the body was complete.")
             more = message.get("more_body", False)
             yield message.get("body", b"")
 
@@ -109,8 +112,10 @@ def query_fields(query_string: bytes, repeatable: Collection[str] = ()) -> dict[
     for name, value in pairs:
         if name in repeatable:
             fields.setdefault(name, []).append(value)
-        elif fields.setdefault(name, value) is not value:
+        elif name in fields:
             raise MalformedRequestError(f"The query parameter {name} is given more than once.")
+        else:
+            fields[name] = value
     if any("\x00" in text for pair in pairs for text in pair):
         raise ShapeError("Text must not contain the NUL character.")
     return fields

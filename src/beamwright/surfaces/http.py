@@ -22,6 +22,7 @@ from beamwright.kernel.value import encode
 from beamwright.runtime.health import Health
 from beamwright.settings import Settings
 
+from .admission import Admission
 from .documents import documents
 from .door import (
     CORRELATION_HEADER,
@@ -106,7 +107,7 @@ def application(
         else:
             await rest.answer(exchange, operation)
 
-    return _watched(answer, metrics)
+    return _watched(Admission(answer, rest, settings.max_concurrent_calls, QUIET), metrics)
 
 
 def _pages(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from uuid import uuid4
 
 import msgspec
@@ -24,13 +24,14 @@ from .door import (
     MalformedRequestError,
     MethodNotAllowedError,
     UnknownRouteError,
+    check_once,
     check_source,
     correlation_id,
     read_body,
     refusal,
     refusal_headers,
 )
-from .exchange import PROBLEM, query_fields
+from .exchange import JSON, PROBLEM, query_fields
 
 type Http = Request[Any, Any, Any]
 
@@ -62,11 +63,25 @@ class SessionManager(Protocol):
     async def handle_request(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+
 class _Message(msgspec.Struct):
-    method: str | None = None
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: Any = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 _message = msgspec.json.Decoder(_Message)
+
+
+class NoMessageError(Exception):
+    """The body is no message of the protocol; `code` is the protocol's own."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class McpSurface:
@@ -93,12 +108,17 @@ class McpSurface:
         try:
             arrived = await self._arrived(request, correlation)
             body = await self._body(receive)
+            check_media_type(request)
+            message = read_message(body)
             protocol = await self._loaded()
+        except NoMessageError as error:
+            await self._answer_no_message(error, correlation, send)
+            return
         except Exception as error:  # noqa: BLE001 - a surface answers every failure
             await self._refuse(error, correlation, send)
             return
         headers = {CORRELATION_HEADER: correlation}
-        if opens_session(body):
+        if message.method == "initialize":
             headers[SESSION_HEADER] = new_session(arrived.call)
         handed: dict[str, Any] = {**scope, ARRIVED: arrived}
         await protocol.handle_request(handed, replayed(body, receive), with_headers(headers, send))
@@ -106,6 +126,7 @@ class McpSurface:
     async def _arrived(self, request: Http, correlation: str) -> Arrived:
         """Who calls, and whether from where and how it may: decided before anything of the body is read."""
         headers = request.headers
+        check_once(request.scope["headers"])
         check_source(
             self._settings,
             request.scope["server"],
@@ -165,6 +186,10 @@ class McpSurface:
             opened.set()
             await self._closing.wait()
 
+    async def _answer_no_message(self, error: NoMessageError, correlation: str, send: Send) -> None:
+        document = {"jsonrpc": "2.0", "id": None, "error": {"code": error.code, "message": str(error)}}
+        await respond(400, JSON, encode(document), with_headers({CORRELATION_HEADER: correlation}, send))
+
     async def _refuse(self, error: Exception, correlation: str, send: Send) -> None:
         document = refusal(error, correlation)
         headers = {CORRELATION_HEADER: correlation, **refusal_headers(error, self._settings.base_url)}
@@ -186,11 +211,31 @@ async def chunks(receive: Receive) -> AsyncGenerator[bytes]:
         more = message["more_body"]
 
 
-def opens_session(body: bytes) -> bool:
+def check_media_type(request: Http) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise MalformedRequestError(f"Send each message as {JSON}.")
+
+
+def read_message(body: bytes) -> _Message:
+    """What the body says before its method is looked at.
+
+    The SDK takes more for JSON (other encodings, halves of characters), and explains in its own insides what it does
+    not take for a message; so neither reaches it.
+    """
     try:
-        return _message.decode(body).method == "initialize"
+        body.decode()
+        if b"\\ud" in body or b"\\uD" in body:
+            msgspec.json.decode(body)
+        message = _message.decode(body)
+    except msgspec.ValidationError:
+        raise NoMessageError(INVALID_REQUEST, "The body is not one message of JSON-RPC 2.0.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+        raise NoMessageError(PARSE_ERROR, "The body is not JSON in UTF-8.") from None
+    if not isinstance(message.id, str | int | msgspec.UnsetType) or isinstance(message.id, bool):
+        raise NoMessageError(INVALID_REQUEST, "The id of a message is a text or a whole number.")
+    if not bytes(message.params).startswith(b"{"):
+        raise NoMessageError(INVALID_REQUEST, "The params of a message are an object.")
+    return message
 
 
 def new_session(call: Call) -> str:

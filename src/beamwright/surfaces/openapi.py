@@ -36,9 +36,11 @@ REFUSALS = {
     401: "No valid bearer token",
     403: "Not allowed",
     404: "No such object within your reach",
+    408: "Body too slow",
     409: "The current state refuses it",
     413: "Body too large",
     422: "Wrong shape",
+    431: "Address and headers too large",
     503: "A part that the service depends on is away",
 }
 
@@ -145,7 +147,7 @@ def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
     headers = {"X-Correlation-Id": {"schema": {"type": "string"}}}
     if not operation.reads or operation.name == f"get_{snake(operation.aggregate)}":
         headers["ETag"] = {"schema": {"type": "string"}}
-    if operation.creates:
+    if operation.creates or operation.tracks:
         headers["Location"] = {"schema": {"type": "string"}}
     content = {media_type: BYTES for media_type in operation.media_types}
     success = {
@@ -153,8 +155,10 @@ def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
         "headers": headers,
         "content": content or {"application/json": {"schema": answer}},
     }
+    ended = {"200": success | {"description": "Done, and ended within `wait`"}} if operation.tracks else {}
     return {
-        "201" if operation.creates else "200": success,
+        str(operation.success): success,
+        **ended,
         **{str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in REFUSALS},
     }
 

@@ -88,7 +88,8 @@ def _operation(operation: Operation, registry: Registry, types: Types) -> str:
         files = ", ".join(map(code, operation.media_types))
         parts.append(f"Answers 200 with a file: {files}; as a tool with {types.of(operation.response)}.")
         return "\n\n".join(parts)
-    parts.append(f"Answers {201 if operation.creates else 200} with {types.of(operation.response)}.")
+    sooner = ", or 200 if it ended within `wait`," if operation.tracks else ""
+    parts.append(f"Answers {operation.success}{sooner} with {types.of(operation.response)}.")
     return "\n\n".join(parts)
 
 
@@ -273,8 +274,8 @@ def settings_page() -> str:
     return "\n\n".join(
         [
             "# Settings",
-            "All settings are environment variables. `serve` takes `--data`, `--host`, `--port` and `--processes`"
-            " as options too; an option goes before the environment.",
+            "All settings are environment variables. `serve` takes `--data`, `--host`, `--port`, `--processes`"
+            " and `--separate-worker` as options too; an option goes before the environment.",
             table(["Variable", "Meaning", "Type", "Default"], rows),
             "## Types",
             *types.sections(),

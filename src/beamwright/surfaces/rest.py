@@ -17,6 +17,7 @@ from beamwright.settings import Settings
 from .door import (
     MalformedRequestError,
     check_no_nul,
+    check_once,
     check_source,
     expected_version,
     idempotency_key,
@@ -52,6 +53,7 @@ class Rest:
 
     async def call(self, exchange: Exchange) -> Call:
         """Who calls: decided before anything of the body is read."""
+        check_once(exchange.scope["headers"])
         authorization = exchange.header(b"authorization")
         if authorization is None and self._settings.laptop:
             # Any page in the same browser can reach a laptop; a token would have to be stolen first.
@@ -109,6 +111,8 @@ class Rest:
             headers["etag"] = f'"{outcome.version}"'
         if outcome.status == 201:
             headers["location"] = f"{operation.path.split('/{')[0]}/{outcome.object_id}"
+        if outcome.location is not None:
+            headers["location"] = outcome.location
         if outcome.replayed:
             headers["idempotency-replayed"] = "true"
         media_type = PROBLEM if outcome.status >= 400 else JSON

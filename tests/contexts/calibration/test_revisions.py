@@ -83,6 +83,11 @@ def test_a_revision_is_provisional_and_valid_from_now_on() -> None:
     assert calibration(event).revision(NEW_ID).status is CalibrationRevisionStatus.PROVISIONAL
 
 
+def test_the_receipt_names_the_new_revision() -> None:
+    state = calibration(appended(R1), appended(R2, supersedes_revision_id=R1))
+    assert APPEND.told(state).revision_id == R2
+
+
 def test_the_content_hash_is_that_of_the_canonical_content() -> None:
     event = replace(APPEND, value={"center": 1e3}).decide(seen(), OCCASION)
     content = (

@@ -65,6 +65,12 @@ def test_an_event_keeps_the_fingerprint_and_the_words_go_beside_it(history: list
     ]
 
 
+def test_the_receipt_names_the_new_entry_also_after_a_redaction() -> None:
+    later = replace(APPENDED, entry_id=UUID(int=604))
+    assert append().told(given(runs, STARTED, APPENDED, later)).entry_id == later.entry_id
+    assert append().told(given(runs, STARTED, APPENDED, later, REDACTED)).entry_id == later.entry_id
+
+
 @pytest.mark.parametrize(
     ("fields", "refusal"),
     [

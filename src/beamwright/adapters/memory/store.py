@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from beamwright.kernel.event import Beside
 from beamwright.kernel.store import (
@@ -38,11 +39,8 @@ class MemoryEventStore:
         return {name: _stream(self._streams[name]) for name in names if name in self._streams}
 
     async def read_until(self, name: StreamName, version: int | None, at: datetime | None) -> Stream | None:
-        events = [
-            event
-            for event in self._streams.get(name, [])
-            if (version is None or event.version <= version) and (at is None or event.occurred_at <= at)
-        ]
+        stream = self._streams.get(name, [])[:version]
+        events = list(stream if at is None else takewhile(lambda event: event.occurred_at <= at, stream))
         return _stream(events) if events else None
 
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
@@ -59,6 +57,12 @@ class MemoryEventStore:
 
     async def horizon(self) -> Mark:
         return self.log[-1].mark if self.log else Mark(0, 0)
+
+    async def newest(self) -> Mark:
+        return await self.horizon()
+
+    async def place(self, token: str) -> Mark:
+        return Mark.parse(token)
 
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:
         return [e for e in self.log if e.mark.position > after_position and e.stream_type in stream_types]
@@ -130,4 +134,5 @@ class MemoryEventStore:
 def _stream(events: Sequence[Stored]) -> Stream:
     first, last = events[0], events[-1]
     text = "[" + ",".join(event.tagged for event in events) + "]"
-    return Stream(last.version, text, last.mark, first.occurred_at, first.principal_id, last.occurred_at)
+    updated_at = max(event.occurred_at for event in events)
+    return Stream(last.version, text, last.mark, first.occurred_at, first.principal_id, updated_at)

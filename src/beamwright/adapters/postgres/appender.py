@@ -40,6 +40,12 @@ class Appender:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def append(self, append: Append) -> Mark:
+        self._database.room.check()
+        mark = await self._append(append)
+        self._database.room.recorded()
+        return mark
+
+    async def _append(self, append: Append) -> Mark:
         if append.beside or append.bumps_epoch:
             return await self._append_alone(append)
         future: asyncio.Future[Mark] = asyncio.get_running_loop().create_future()
@@ -103,13 +109,14 @@ class Appender:
             together |= wanted
         async with self._database.connection() as connection:
             row = await call(connection, appends, together)
+        claims = 0
         for number, (append, _, future) in enumerate(entries):
-            if future.done():
-                continue
-            try:
-                future.set_result(result(append, row, number))
-            except Exception as error:  # noqa: BLE001 - handed to whoever waits
-                future.set_exception(error)
+            if not future.done():
+                try:
+                    future.set_result(result(append, row, number, claims))
+                except Exception as error:  # noqa: BLE001 - handed to whoever waits
+                    future.set_exception(error)
+            claims += len(append.claimed)
 
 
 def _fail(future: asyncio.Future[Mark], error: BaseException) -> None:
@@ -117,8 +124,8 @@ def _fail(future: asyncio.Future[Mark], error: BaseException) -> None:
         future.set_exception(error)
 
 
-def result(append: Append, row: Row, number: int) -> Mark:
-    """What the server answered for one command of the call."""
+def result(append: Append, row: Row, number: int, claims_before: int = 0) -> Mark:
+    """What the server answered for one command of the call; it counts the claims of all commands together."""
     match row["outcomes"][number]:
         case "ok":
             return Mark(row["transaction"] or 0, row["positions"][number])
@@ -127,7 +134,7 @@ def result(append: Append, row: Row, number: int) -> Mark:
         case "answered":
             raise AnsweredBeforeError
         case "claim":
-            index: int = row["details"][number]
+            index: int = row["details"][number] - claims_before
             raise ClaimTakenError(append.claimed[index][0])
         case _:
             raise LostRaceError

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from .driver import connect
 from .embedded import PORT, ROLE, EmbeddedPostgres, EmbeddedPostgresError
-from .migrate import HEAD, current_revision
+from .migrate import HEAD, check_finished, current_revision
 
 PATIENCE = 30.0
 
@@ -30,7 +30,7 @@ def attached(data: Path, database_url: str | None) -> Generator[str]:
             f"There is no database in {data}. Name another folder, or start the service."
         )
     if in_use(data):
-        yield _running(data.resolve() / "postgres")
+        yield running(data)
         return
     embedded = EmbeddedPostgres(data)
     try:
@@ -51,8 +51,11 @@ def in_use(data: Path) -> bool:
     return False
 
 
-def _running(cluster: Path) -> str:
-    """The DSN of the server that somebody else runs; it may be starting yet."""
+def running(data: Path) -> str:
+    """The DSN of the server that somebody else runs there; it may be starting yet."""
+    cluster = data.resolve() / "postgres"
+    if not data.is_dir() or not in_use(data):
+        raise EmbeddedPostgresError(f"No service runs on {data}. Start it, or give DATABASE_URL.")
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -69,6 +72,7 @@ async def check_schema(dsn: str) -> None:
     """Refuse a database that the service has not brought to today's schema."""
     connection = await connect(dsn)
     try:
+        await check_finished(connection)
         revision = await current_revision(connection)
     finally:
         await connection.close()

@@ -1,7 +1,7 @@
 """How far the read models are behind, and which transaction holds every reader back."""
 
 from beamwright.kernel.store import Mark
-from beamwright.runtime.health import Backlog
+from beamwright.runtime.health import Backlog, Holder
 
 from .database import Database
 from .migrate import HEAD
@@ -9,21 +9,29 @@ from .migrate import HEAD
 NEWEST = "SELECT transaction_id::text::bigint, position FROM events ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"
 
 HORIZON = """SELECT transaction_id::text::bigint, position FROM events
-    WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE transaction_id < log_horizon()
     ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
 
-BEHIND = """SELECT p.name, count(e.position) AS events,
-        coalesce(extract(epoch FROM clock_timestamp() - min(e.recorded_at)), 0)::float8 AS seconds
-    FROM projections p LEFT JOIN LATERAL (
-        SELECT position, recorded_at FROM events
-        WHERE (transaction_id, position) > (p.transaction_id::text::xid8, p.position)
-        ORDER BY transaction_id, position LIMIT 10000) e ON true
-    WHERE p.serving GROUP BY p.name"""
+# Most lists stand at the same place, so each place is looked at once.
+BEHIND = """SELECT p.name, m.events, m.seconds FROM projections p JOIN (
+        SELECT d.transaction_id, d.position, count(e.position) AS events,
+            coalesce(extract(epoch FROM clock_timestamp() - min(e.recorded_at)), 0)::float8 AS seconds
+        FROM (SELECT DISTINCT transaction_id, position FROM projections WHERE serving) d LEFT JOIN LATERAL (
+            SELECT position, recorded_at FROM events
+            WHERE (transaction_id, position) > (d.transaction_id::text::xid8, d.position)
+            ORDER BY transaction_id, position LIMIT 10000) e ON true
+        GROUP BY d.transaction_id, d.position) m USING (transaction_id, position)
+    WHERE p.serving"""
 
-HOLDER = """SELECT format('process %s of %s, %s since %s', pid, coalesce(nullif(application_name, ''), usename),
-        state, xact_start)
-    FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
-    ORDER BY age(backend_xid) DESC LIMIT 1"""
+# The oldest of all transactions in the cluster, in whatever database. Of its statement only the beginning is shown,
+# up to the first thing that could be a value.
+HOLDER = """SELECT * FROM (
+        SELECT pid AS process, datname AS database, coalesce(nullif(application_name, ''), usename) AS application,
+            state, xact_start AS since, backend_xid AS xid,
+            left(trim(substring(query FROM '^[A-Za-z_.\\s]*')), 80) AS statement
+        FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+        UNION ALL SELECT NULL, database, owner, 'prepared', prepared, transaction, '' FROM pg_prepared_xacts) AS open
+    ORDER BY age(xid) DESC LIMIT 1"""
 
 
 class PostgresBacklogs:
@@ -39,14 +47,22 @@ class PostgresBacklogs:
     async def backlog(self) -> Backlog:
         newest, horizon = await self._mark(NEWEST), await self._mark(HORIZON)
         rows = await self._database.fetch(BEHIND)
-        holder = await self._database.fetchrow(HOLDER) if horizon < newest else None
         return Backlog(
             newest=newest,
             horizon=horizon,
             behind_events={row["name"]: row["events"] for row in rows},
             behind_seconds={row["name"]: max(row["seconds"], 0.0) for row in rows},
-            holder=holder[0] if holder is not None else None,
+            holder=await self._holder() if horizon < newest else None,
         )
+
+    async def _holder(self) -> Holder | None:
+        """Asked as whoever logged in: the service's own role is not shown what other roles do."""
+        async with self._database.connection() as connection, connection.transaction(readonly=True):
+            await connection.execute("SET LOCAL ROLE NONE")
+            row = await connection.fetchrow(HOLDER)
+        if row is None:
+            return None
+        return Holder(**{name: row[name] for name in Holder.__struct_fields__})
 
     async def _mark(self, query: str) -> Mark:
         row = await self._database.fetchrow(query)

@@ -1,13 +1,13 @@
 """Bookmarks of the read models, and leases of the workers."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from beamwright.kernel.aggregate import Aggregate
-from beamwright.kernel.seams import Bookmark, Projection
+from beamwright.kernel.seams import Bookmark, OvertakenError, Projection
 from beamwright.kernel.store import Mark
 
 from .database import Database, Use
@@ -65,21 +65,32 @@ class PostgresBookmarks:
         async with self._database.connection(Use.DERIVED) as connection, connection.transaction():
             yield connection
 
-    async def advance(self, transaction: Connection, keys: Sequence[tuple[str, str]], mark: Mark) -> None:
-        await transaction.execute(
+    async def advance(
+        self, transaction: Connection, keys: Sequence[tuple[str, str]], before: Mark, mark: Mark
+    ) -> None:
+        """The fence: a process that slept through the end of its lease finds the bookmark moved, and no row counts."""
+        moved = await transaction.fetch(
             "UPDATE projections p SET transaction_id = $3, position = $4, updated_at = clock_timestamp(), "
             "failures = 0, last_error = NULL, retry_at = NULL "
             "FROM unnest($1::text[], $2::text[]) AS k (name, version) "
-            "WHERE p.name = k.name AND p.version = k.version",
+            "WHERE p.name = k.name AND p.version = k.version AND (p.transaction_id, p.position) = ($5, $6) "
+            "RETURNING 1",
             [key[0] for key in keys],
             [key[1] for key in keys],
             *mark,
+            *before,
         )
+        if len(moved) < len(keys):
+            raise OvertakenError
 
-    async def park(self, key: tuple[str, str], error: str, failures: int, retry_at: datetime) -> None:
+    async def park(
+        self, key: tuple[str, str], at: Mark, error: str, failures: int, retry_at: datetime
+    ) -> None:
         await self._database.execute(
-            "UPDATE projections SET last_error = $3, failures = $4, retry_at = $5 WHERE name = $1 AND version = $2",
+            "UPDATE projections SET last_error = $5, failures = $6, retry_at = $7 "
+            "WHERE name = $1 AND version = $2 AND (transaction_id, position) = ($3, $4)",
             *key,
+            *at,
             error,
             failures,
             retry_at,
@@ -122,11 +133,13 @@ class PostgresLeases:
         self._database = database
 
     async def take(self, name: str, holder: UUID, seconds: float) -> bool:
+        """Ours already, free, or held longer than anybody may: then the database's clock was set back."""
         row = await self._database.fetchrow(
             "INSERT INTO leases AS l (name, holder, expires_at) "
             "VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3)) "
             "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at "
-            "WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() RETURNING holder",
+            "WHERE l.holder = excluded.holder OR l.expires_at < clock_timestamp() "
+            "OR l.expires_at > clock_timestamp() + make_interval(secs => $3 + 1) RETURNING holder",
             name,
             holder,
             seconds,
@@ -134,4 +147,18 @@ class PostgresLeases:
         return row is not None
 
     async def release(self, name: str, holder: UUID) -> None:
-        await self._database.execute("DELETE FROM leases WHERE name = $1 AND holder = $2", name, holder)
+        await self._database.execute(
+            "UPDATE leases SET expires_at = clock_timestamp() WHERE name = $1 AND holder = $2", name, holder
+        )
+
+    async def release_all(self, holder: UUID) -> None:
+        await self._database.execute(
+            "UPDATE leases SET expires_at = clock_timestamp() WHERE holder = $1", holder
+        )
+
+    async def idle(self) -> Mapping[str, float]:
+        rows = await self._database.fetch(
+            "SELECT name, greatest(extract(epoch FROM clock_timestamp() - expires_at), 0)::float8 FROM leases "
+            "ORDER BY name"
+        )
+        return {row[0]: row[1] for row in rows}

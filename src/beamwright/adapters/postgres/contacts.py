@@ -20,8 +20,7 @@ HEARD = """INSERT INTO observer_contacts AS c
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET source_kind = excluded.source_kind,
     source_id = excluded.source_id, connected = excluded.connected, last_error = NULL,
-    last_contact_at = CASE WHEN excluded.connected THEN greatest(c.last_contact_at, excluded.last_contact_at)
-        ELSE c.last_contact_at END,
+    last_contact_at = coalesce(excluded.last_contact_at, c.last_contact_at),
     last_observed_at = CASE WHEN excluded.connected
         THEN greatest(c.last_observed_at, excluded.last_observed_at) END"""
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -11,6 +12,7 @@ import structlog
 from beamwright.kernel.errors import DatabaseUnavailableError
 
 from .driver import Connection, Pool, Row, create_pool
+from .room import Room, full
 
 log = structlog.get_logger("beamwright.database")
 
@@ -29,6 +31,7 @@ UNREACHABLE = (
     asyncpg.QueryCanceledError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InternalServerError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
 
 
@@ -48,24 +51,30 @@ class Use(StrEnum):
     BULK = "bulk"
 
 
+# A process that is stopped or cut off in the middle of a transaction must not keep the others from its locks for
+# longer than this. Between two statements a batch of the lists is folded, which takes its time on a busy machine.
+ABANDONED = "idle_in_transaction_session_timeout"
+
 SETTINGS = {
-    Use.SERVICE: {},
-    Use.PROFILES: {"beamwright.profiles": "open"},
-    Use.DERIVED: {"synchronous_commit": "off"},
-    Use.BULK: {},
+    Use.SERVICE: {ABANDONED: "5s"},
+    Use.PROFILES: {ABANDONED: "5s", "beamwright.profiles": "open"},
+    Use.DERIVED: {ABANDONED: "15s", "synchronous_commit": "off"},
+    Use.BULK: {ABANDONED: "60s"},
 }
 
 
 class Database:
     """The pools, opened together."""
 
-    def __init__(self, pools: Mapping[Use, Pool]) -> None:
+    def __init__(self, pools: Mapping[Use, Pool], room: Room) -> None:
         self._pools = pools
+        self.room = room
 
     @classmethod
-    async def open(cls, dsn: str, *, size: int = 8) -> "Database":
+    async def open(cls, dsn: str, *, size: int = 8, folder: Path | None = None) -> "Database":
+        """`folder` is where the database keeps its files, if they are on this machine."""
         sizes = {Use.SERVICE: size, Use.PROFILES: 2, Use.DERIVED: 2, Use.BULK: 4}
-        database = cls({use: await _pool(dsn, use, sizes[use]) for use in Use})
+        database = cls({use: await _pool(dsn, use, sizes[use]) for use in Use}, Room(folder))
         try:
             await database._check_durability()
         except BaseException:
@@ -84,6 +93,10 @@ class Database:
             async with self._pools[use].acquire(timeout=10) as connection:
                 try:
                     yield connection
+                except asyncpg.DiskFullError as error:
+                    self.room.refused()
+                    log.warning("database_full", error=str(error)[:300])
+                    raise full() from error
                 except UNREACHABLE:
                     # Whatever state it is in, nobody else may get it.
                     connection.terminate()

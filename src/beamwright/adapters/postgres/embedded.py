@@ -110,6 +110,14 @@ class EmbeddedPostgres:
             self.stop()
             raise
 
+    def revive(self) -> bool:
+        """Start the server again if it has ended by itself; whether it had to be."""
+        if self._lock is None or self._running():
+            return False
+        self._end()
+        self._launch()
+        return True
+
     def stop(self) -> None:
         """Stop the server, whether started or adopted."""
         if self._lock is None:

@@ -23,6 +23,7 @@ TRIES = 40
 # So many rows are fetched and sorted sooner than a whole list is walked in its order.
 FEW = 1000
 LIST = "the_list"  # stands for the table of whichever generation serves
+STEP = "c.s_name || E'\\x01' || c.id::text"  # siblings come in the order of their names
 
 
 class PostgresLists:
@@ -97,15 +98,16 @@ class PostgresLists:
         """Names make the path, so siblings come in their order; the cursor is the last object of a page."""
         table, query = self._tables[aggregate.name], Conditions()
         root, deepest = query.value(branch.root_id), query.value(branch.max_depth)
-        walk = f"""WITH RECURSIVE tree AS (
+        begin, further = _continued(query.value(branch.after), root) if branch.after else ("", "true")
+        walk = f"""WITH RECURSIVE {begin} tree AS (
             SELECT id, 0 AS depth, ARRAY[]::text[] COLLATE "C" AS path FROM {LIST} WHERE id = {root}
-            UNION ALL SELECT c.id, t.depth + 1, t.path || (c.s_name || E'\\x01' || c.id::text)
-            FROM tree t JOIN {LIST} c ON c.f_parent_id = t.id WHERE t.depth < {deepest})"""
+            UNION ALL SELECT c.id, t.depth + 1, t.path || ({STEP})
+            FROM tree t JOIN {LIST} c ON c.f_parent_id = t.id WHERE t.depth < {deepest} AND {further})"""
         reach_condition(query, reach)
         for name, value in branch.hidden.items():
             query.add(f"f_{name} IS DISTINCT FROM {query.value(value)}")
         if branch.after is not None:
-            query.add(f"path > (SELECT path FROM tree WHERE id = {query.value(branch.after)})")
+            query.add("path > (SELECT path FROM shown)")
         sql = f"""{walk} SELECT l.id, version, state, created_at, updated_at, created_by, depth, path
             FROM tree JOIN {LIST} l USING (id) {query.where()} ORDER BY path LIMIT {branch.limit + 1}"""
         rows, mark = await self._fetch(table, sql, query, "path")
@@ -184,6 +186,21 @@ class Conditions:
             UNION ALL ({wanted} {self.where(f"{counted} > {FEW}")} {order})"""
 
 
+def _continued(after: str, root: str) -> tuple[str, str]:
+    """The path of the last object that was shown, and which children the walk still has to visit.
+
+    What stands before that object was shown, unless it is above it: then only the rest below it is new.
+    """
+    begin = f"""up AS (SELECT c.id, c.f_parent_id, {STEP} AS step, 0 AS above FROM {LIST} c WHERE c.id = {after}
+            UNION ALL SELECT c.id, c.f_parent_id, {STEP}, above + 1 FROM up JOIN {LIST} c ON c.id = up.f_parent_id
+            WHERE up.id <> {root} AND above < 64),
+        shown AS (SELECT CASE WHEN bool_or(id = {root})
+            THEN coalesce(array_agg(step ORDER BY above DESC) FILTER (WHERE id <> {root}), ARRAY[]::text[])
+            END COLLATE "C" AS path FROM up),"""
+    whole, seen = f"(t.path || ({STEP}))", '((SELECT path FROM shown) COLLATE "C")'
+    return begin, f"({whole} > {seen} OR {seen}[:t.depth + 1] = {whole})"
+
+
 def reach_condition(query: Conditions, reach: Reach) -> None:
     if reach.everything:
         return
@@ -231,6 +248,8 @@ def _filter(query: Conditions, each: Filter[Any], value: Any, now: datetime) -> 
             query.contains(f"{column} @> ARRAY[{query.value(value)}]::{sql_type(each.type)}[]")
         case Test.ONE_OF:
             query.add(f"{column} = ANY ({query.value(sorted(value))}::{sql_type(each.type)}[])")
+        case Test.NONE_OF:
+            query.add(f"({column} = ANY ({query.value(sorted(value))}::{sql_type(each.type)}[])) IS NOT TRUE")
         case Test.CONTAINS_ANY:
             query.contains(f"{column} && {query.value(sorted(value))}::{sql_type(each.type)}[]")
         case Test.COVERS:

@@ -73,6 +73,7 @@ class PostgresObservations:
 
     async def append(self, batch: ObservationBatch, delivery: Delivery, ends: Collection[str]) -> Inserted:
         try:
+            self._database.room.check()
             async with self._database.connection(Use.BULK) as connection, connection.transaction():
                 inserted = await _write(connection, batch, delivery) if batch.size else 0
                 if delivery.source_id is not None:

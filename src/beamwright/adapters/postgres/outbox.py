@@ -30,11 +30,14 @@ ENQUEUE = """INSERT INTO identifier_outbox
 # No serving list: that it waits for an agency must not make the service unready.
 ADVANCE = """INSERT INTO projections (name, version, transaction_id, position) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name, version) DO UPDATE SET transaction_id = excluded.transaction_id,
-    position = excluded.position, updated_at = clock_timestamp()"""
+    position = excluded.position, updated_at = clock_timestamp()
+    WHERE (projections.transaction_id, projections.position) < (excluded.transaction_id, excluded.position)"""
 
+# A wait or a claim that is longer than any means that the clock was set back.
 CLAIM = f"""UPDATE identifier_outbox SET claimed_until = $2, attempts = attempts + 1
     WHERE request_event_id = (SELECT request_event_id FROM identifier_outbox
-        WHERE state = 'Pending' AND next_attempt_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
+        WHERE state = 'Pending' AND (next_attempt_at <= $1 OR next_attempt_at > $1::timestamptz + interval '2 hours')
+        AND (claimed_until IS NULL OR claimed_until <= $1 OR claimed_until > $2::timestamptz + interval '5 minutes')
         ORDER BY next_attempt_at, request_event_id LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING {COLUMNS}"""
 
@@ -81,20 +84,22 @@ class PostgresOutbox:
                 await connection.execute(COVER, request.aggregate, request.id, request.request_event_id)
             return request
 
-    async def postpone(self, request_event_id: UUID, next_attempt_at: datetime, error: str) -> None:
+    async def postpone(self, request: IdentifierRequest, next_attempt_at: datetime, error: str) -> None:
         await self._database.execute(
-            "UPDATE identifier_outbox SET next_attempt_at = $2, last_error = $3, claimed_until = NULL "
-            "WHERE request_event_id = $1",
-            request_event_id,
+            "UPDATE identifier_outbox SET next_attempt_at = $3, last_error = $4, claimed_until = NULL "
+            "WHERE request_event_id = $1 AND attempts = $2",
+            request.request_event_id,
+            request.attempts,
             next_attempt_at,
             error,
         )
 
-    async def finish(self, request_event_id: UUID, state: OutboxState, error: str | None = None) -> None:
+    async def finish(self, request: IdentifierRequest, state: OutboxState, error: str | None = None) -> None:
         await self._database.execute(
-            "UPDATE identifier_outbox SET state = $2, last_error = $3, claimed_until = NULL "
-            "WHERE request_event_id = $1",
-            request_event_id,
+            "UPDATE identifier_outbox SET state = $3, last_error = $4, claimed_until = NULL "
+            "WHERE request_event_id = $1 AND attempts = $2",
+            request.request_event_id,
+            request.attempts,
             state,
             error,
         )

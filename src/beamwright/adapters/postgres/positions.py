@@ -7,9 +7,11 @@ from .database import Database
 VERSION = "1"
 
 # No serving list: that a reaction waits for something must not make the service unready.
+# Never backwards: a process that slept through the end of its lease must not undo another's progress.
 SAVE = """INSERT INTO projections (name, version, transaction_id, position) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name, version) DO UPDATE SET transaction_id = excluded.transaction_id,
-    position = excluded.position, updated_at = clock_timestamp()"""
+    position = excluded.position, updated_at = clock_timestamp()
+    WHERE (projections.transaction_id, projections.position) < (excluded.transaction_id, excluded.position)"""
 
 
 class PostgresPositions:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from beamwright.kernel.epochs import Epoch, check_kept
 from beamwright.kernel.store import (
     EVERYTHING,
     Append,
@@ -20,9 +21,10 @@ from .database import Database
 from .driver import Row
 from .stream_reader import READ_ONE, TAGGED, StreamReader, stream
 
-READ_UNTIL = (
-    f"""{READ_ONE} AND version <= coalesce($3, version) AND occurred_at <= coalesce($4, occurred_at)"""
-)
+# As of a time: what stands before the first event that came later. A stream has no holes, even where its times run
+# backwards because a clock was set.
+READ_UNTIL = f"""{READ_ONE} AND version <= coalesce($3, version) AND version < coalesce((
+    SELECT min(version) FROM events WHERE stream_type = $1 AND stream_id = $2 AND occurred_at > $4), version + 1)"""
 
 STORED = f"""transaction_id, position, event_id, stream_type, stream_id, version, event_type,
     schema_version, {TAGGED} AS tagged, principal_id, command_name, surface_id, correlation_id, causation_id,
@@ -31,17 +33,23 @@ STORED = f"""transaction_id, position, event_id, stream_type, stream_id, version
 READ_EVENTS = f"""SELECT {STORED} FROM events
     WHERE stream_type = $1 AND stream_id = $2 AND version > $3 ORDER BY version LIMIT $4"""
 
-# One statement, hence one snapshot: what is below its xmin can never be preceded by a later commit.
+# One statement, hence one snapshot: what is below its horizon can never be preceded by a later commit.
 READ_LOG = f"""SELECT {STORED} FROM events
     WHERE (transaction_id, position) > ($1::xid8, $2::bigint)
-    AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+    AND transaction_id < log_horizon()
     AND (cardinality($4::text[]) = 0 OR stream_type = ANY ($4))
     AND (cardinality($5::text[]) = 0 OR event_type = ANY ($5))
     ORDER BY events.transaction_id, events.position LIMIT $3"""
 
 HORIZON = """SELECT transaction_id, position FROM events
-    WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+    WHERE transaction_id < log_horizon()
     ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
+
+NEWEST = """SELECT transaction_id, position FROM events
+    ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
+
+READ_EPOCHS = """SELECT first_transaction_id, last_transaction_id, last_position, unfinished, began_at
+    FROM log_epochs WHERE first_transaction_id > '0' ORDER BY first_transaction_id DESC"""
 
 READ_AUTHORITY = f"""SELECT {STORED} FROM events WHERE position > $1 AND stream_type = ANY ($2)
     AND stream_type IN ('Actor', 'Agent', 'Conduit', 'Facility', 'Policy', 'Surface', 'Visit') ORDER BY position"""
@@ -54,6 +62,7 @@ class PostgresEventStore:
         self._database = database
         self._appender = Appender(database)
         self._reader = StreamReader(database)
+        self._epochs: list[Epoch] | None = None
 
     async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
         return await self._reader.read(names)
@@ -79,6 +88,19 @@ class PostgresEventStore:
     async def horizon(self) -> Mark:
         row = await self._database.fetchrow(HORIZON)
         return Mark(*row) if row is not None else Mark(0, 0)
+
+    async def newest(self) -> Mark:
+        row = await self._database.fetchrow(NEWEST)
+        return Mark(*row) if row is not None else Mark(0, 0)
+
+    async def place(self, token: str) -> Mark:
+        mark = Mark.parse(token)
+        if self._epochs is None:
+            # An epoch begins before a service starts, so one look is enough.
+            rows = await self._database.fetch(READ_EPOCHS)
+            self._epochs = [Epoch(row[0], Mark(row[1], row[2]), frozenset(row[3]), row[4]) for row in rows]
+        check_kept(mark, self._epochs)
+        return mark
 
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:
         rows = await self._database.fetch(READ_AUTHORITY, after_position, list(stream_types))

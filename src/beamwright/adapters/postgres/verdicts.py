@@ -22,6 +22,7 @@ class PostgresVerdictLog:
         self._database = database
 
     async def write(self, verdicts: Sequence[Verdict]) -> None:
+        self._database.room.check()
         rows = [[getattr(verdict, column) for column in COLUMNS] for verdict in verdicts]
         async with self._database.connection(Use.DERIVED) as connection:
             await connection.copy_records_to_table("conduit_verdicts", records=rows, columns=COLUMNS)

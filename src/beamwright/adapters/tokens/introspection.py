@@ -35,6 +35,8 @@ from beamwright.kernel.value import Value
 ACCEPTED_KEPT = timedelta(seconds=30)
 REFUSED_KEPT = timedelta(seconds=5)
 MAXIMUM_VERDICTS = 1024
+# Of a provider that hangs, no more than this wait for an answer; it must not take the connections of the others.
+MAXIMUM_QUESTIONS = 64
 
 _BEARER_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _logger = logging.getLogger(__name__)
@@ -95,6 +97,8 @@ class IntrospectionVerifier:
         digest = sha256(token.encode()).digest()
         verdict = self._recall(digest)
         if verdict is None:
+            if len(self._flights) >= MAXIMUM_QUESTIONS:
+                raise ProviderUnavailableError("too many questions await an answer")
             verdict = await self._flights.join(digest, lambda: self._ask(token, digest))
         if verdict.token is None:
             raise InvalidTokenError(verdict.refusal)

@@ -35,6 +35,8 @@ PROVIDER_TIMEOUT = timedelta(seconds=5)
 MAXIMUM_ANSWER_SIZE = 256 * 1024
 KEYS_KEPT = timedelta(minutes=10)
 KEYS_REFRESH_INTERVAL = timedelta(minutes=1)
+# Whoever has a key already waits no longer for a newer set.
+PATIENCE_WITH_KEYS = timedelta(seconds=1)
 COMPACT_FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 # Uncompressed, so that the bound on an answer's size is also the bound on the memory it takes.
@@ -179,11 +181,18 @@ class RemoteKeySet:
     async def find(self, algorithm: str, kid: str | None) -> jwt.PyJWK:
         found = _fitting(self._keys, algorithm, kid)
         if (not found or self._is_outdated()) and self._may_ask():
-            await self._flights.join(self._url, self._refresh)
+            await self._ask(None if not found else PATIENCE_WITH_KEYS.total_seconds())
             found = _fitting(self._keys, algorithm, kid)
         if not found and not self._answered:
             raise ProviderUnavailableError(f"the key set {self._url} cannot be read")
         return _only(found)
+
+    async def _ask(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._flights.join(self._url, self._refresh)
+        except TimeoutError:
+            return
 
     def _is_outdated(self) -> bool:
         return not is_within(KEYS_KEPT, self._loaded_at, self._clock())
@@ -314,6 +323,9 @@ class Flights[T]:
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Task[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
 
     async def join(self, question: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = self._tasks.get(question)

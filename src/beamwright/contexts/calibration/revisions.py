@@ -86,6 +86,12 @@ class CalibrationAndQuantity(Value):
     artifact: Any = None
 
 
+class NewCalibrationRevision(Value):
+    """What a receipt tells of a revision."""
+
+    revision_id: UUID
+
+
 @calibrations.operation("POST /calibrations/{calibration_id}/revisions/append")
 class AppendCalibrationRevision(Command[CalibrationAndQuantity]):
     """Append a value to a calibration; it is provisional until a second person verifies it."""
@@ -137,6 +143,9 @@ class AppendCalibrationRevision(Command[CalibrationAndQuantity]):
             established_by=occasion.principal_id,
         )
         return replace(appended, content_hash=revision_hash(calibration, appended))
+
+    def told(self, calibration: Calibration) -> NewCalibrationRevision:
+        return NewCalibrationRevision(revision_id=calibration.revisions[-1].revision_id)
 
 
 @calibrations.operation("POST /calibrations/{calibration_id}/revisions/{revision_id}/verify")

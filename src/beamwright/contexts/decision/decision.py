@@ -324,6 +324,12 @@ decisions.reads(
             test=Test.CONTAINS_ANY,
         ),
         Filter(name="choice", type=frozenset[str], of=lambda decision: decision.choice, test=Test.ONE_OF),
+        Filter(
+            name="exclude_choice",
+            type=frozenset[str],
+            of=lambda decision: decision.choice,
+            test=Test.NONE_OF,
+        ),
         "decided_by",
         "decider_kind",
         "rule",

@@ -17,6 +17,7 @@ from .parameters_schema import undeclared
 MOST_TOKENS = 32
 MOST_TOKEN = 255
 MOST_ARGS = 64
+MOST_URI = 2048
 FLAG = r"^--?[A-Za-z][A-Za-z0-9-]*$"
 SCHEMES = frozenset({"file", "s3", "https"})
 _BOOLEAN = frozenset({"boolean"})
@@ -44,7 +45,7 @@ class MissingLaunchParameterError(InvalidError):
 
 
 class UnsafeLaunchUriError(InvalidError):
-    """A URI has a control character, or a scheme other than file, s3 and https."""
+    """A URI has a control character, a scheme other than file, s3 and https, credentials or a query."""
 
 
 class LaunchArg(Value):
@@ -168,11 +169,28 @@ def _text(value: Any) -> str:
 
 
 def _located(flag: str | None, uri: str) -> tuple[str, ...]:
-    scheme, separator, _ = uri.partition(":")
-    if _CONTROL.search(uri) or not separator or scheme.lower() not in SCHEMES:
+    check_uri(uri)
+    return (uri,) if flag is None else (flag, uri)
+
+
+def check_uri(uri: str) -> None:
+    """Gate: a program is handed plain addresses; what grants access to them travels elsewhere."""
+    scheme, separator, rest = uri.partition(":")
+    if len(uri) > MOST_URI or has_control(uri) or not separator or scheme.lower() not in SCHEMES:
         raise UnsafeLaunchUriError(
-            f"{uri[:200]!r} cannot be handed to a program: a URI has no control character and has scheme"
-            f" {', '.join(sorted(SCHEMES))}.",
+            f"{uri[:200]!r} cannot be handed to a program: a URI has at most {MOST_URI} characters, no control"
+            f" character, and scheme {', '.join(sorted(SCHEMES))}.",
             schemes=sorted(SCHEMES),
         )
-    return (uri,) if flag is None else (flag, uri)
+    authority = rest.removeprefix("//").partition("/")[0] if rest.startswith("//") else ""
+    if "@" in authority or "?" in rest or "#" in rest:
+        # Not shown, because it may be a secret.
+        raise UnsafeLaunchUriError(
+            "A URI is recorded for ever, so it has no user name, password, query or fragment.",
+            schemes=sorted(SCHEMES),
+        )
+
+
+def has_control(token: str) -> bool:
+    """Whether a text holds what breaks logs and terminals."""
+    return _CONTROL.search(token) is not None

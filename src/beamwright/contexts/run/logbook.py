@@ -59,6 +59,12 @@ class RunLogbookCannotRedactError(ConflictError):
     """The entry is not in this logbook, or is redacted already."""
 
 
+class NewLogbookEntry(Value):
+    """What a receipt tells of an entry."""
+
+    entry_id: UUID
+
+
 @runs.operation("POST /runs/{run_id}/logbook/append")
 class AppendRunLogbookEntry(Command[Run]):
     """Write an entry into a run's logbook, also after the run's end."""
@@ -102,6 +108,9 @@ class AppendRunLogbookEntry(Command[Run]):
             decision_id=self.decision_id,
         )
         return appended, written
+
+    def told(self, run: Run) -> NewLogbookEntry:
+        return NewLogbookEntry(entry_id=next(reversed(run.logbook)))
 
     def _check_decided(self, run: Run) -> None:
         if self.kind is LogbookEntryKind.DEBRIEF and self.decision_id is None:

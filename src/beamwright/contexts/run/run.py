@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from beamwright.kernel import text
 from beamwright.kernel.aggregate import Aggregate
+from beamwright.kernel.compute import ArtifactRef, ComputeResources, ComputeStatus
 from beamwright.kernel.erasable import ErasableText
 from beamwright.kernel.errors import (
     CannotTransitionError,
@@ -149,6 +150,10 @@ class RunCannotAdjustError(CannotTransitionError):
     """The run has ended."""
 
 
+class RunCannotConductError(CannotTransitionError):
+    """Only a running run without an open conduct takes a compute job."""
+
+
 class RelianceOn(Value):
     """A stream that the gate relied on, at the version that it saw."""
 
@@ -179,6 +184,28 @@ class OpenConduct(Value):
     conduct_id: UUID
     job_key: str
     started_at: Time
+
+
+class RunConduct(Value):
+    """A compute job as the run's work: what was asked for, and how it ended; `succeeded` is null until then."""
+
+    conduct_id: UUID
+    command: tuple[str, ...]
+    input_uris: tuple[str, ...]
+    output_uri: str | None
+    resources: ComputeResources | None
+    # The run's when it began; an adjustment does not reach a job that is under way.
+    parameters: Parameters
+    job_key: str
+    started_at: Time
+    started_by: UUID | None = None
+    ended_at: Time | None = None
+    succeeded: bool | None = None
+    job_id: str | None = None
+    job_status: ComputeStatus | None = None
+    artifact: ArtifactRef | None = None
+    failure: text.Reason | None = None
+    actuation_kind: ActuationKind | None = None
 
 
 class RunFact(Event):
@@ -309,16 +336,17 @@ class RunConductStarted(RunFact):
     command: tuple[str, ...]
     input_uris: tuple[str, ...]
     output_uri: str | None
-    resources: dict[str, Any] | None
+    resources: ComputeResources | None
     job_key: str
+    started_by: UUID | None = None
 
 
 class RunConductEnded(RunFact):
     conduct_id: UUID
     succeeded: bool
-    job_status: str
+    job_status: ComputeStatus
     job_id: str | None = None
-    artifact: dict[str, Any] | None = None
+    artifact: ArtifactRef | None = None
     failure: str | None = None
     actuation_kind: ActuationKind | None = None
 
@@ -402,6 +430,7 @@ class Run(Value):
     gate_evidence: GateEvidence
     actuation_kind: ActuationKind | None = None
     conduct: OpenConduct | None = None
+    conducts: dict[UUID, RunConduct] = {}
     logbook: dict[UUID, LogbookEntry] = {}
     started_at: Time
     started_by: UUID
@@ -583,13 +612,38 @@ def _logged(run: Run, event: RunLogbookEntryAppended | RunLogbookEntryRedacted) 
 def _conducted(run: Run, event: RunConductStarted | RunConductEnded) -> Run:
     match event:
         case RunConductStarted():
-            conduct = OpenConduct(
+            opened = OpenConduct(
                 conduct_id=event.conduct_id, job_key=event.job_key, started_at=event.occurred_at
             )
-            return replace(run, conduct=conduct)
+            conduct = RunConduct(
+                conduct_id=event.conduct_id,
+                command=event.command,
+                input_uris=event.input_uris,
+                output_uri=event.output_uri,
+                resources=event.resources,
+                parameters=run.effective_parameters,
+                job_key=event.job_key,
+                started_at=event.occurred_at,
+                started_by=event.started_by,
+            )
+            return replace(run, conduct=opened, conducts=run.conducts | {event.conduct_id: conduct})
         case RunConductEnded():
-            kind = merged_actuation(run.actuation_kind, event.actuation_kind)
-            return replace(run, conduct=None, actuation_kind=kind)
+            ended = replace(
+                run.conducts[event.conduct_id],
+                ended_at=event.occurred_at,
+                succeeded=event.succeeded,
+                job_id=event.job_id,
+                job_status=event.job_status,
+                artifact=event.artifact,
+                failure=event.failure,
+                actuation_kind=event.actuation_kind,
+            )
+            return replace(
+                run,
+                conduct=None,
+                conducts=run.conducts | {event.conduct_id: ended},
+                actuation_kind=merged_actuation(run.actuation_kind, event.actuation_kind),
+            )
         case _:
             assert_never(event)
 

@@ -146,4 +146,5 @@ runs.reads(
     sorts=("created_at", "started_at", "ended_at", "updated_at", "name"),
     text=("name",),
     extras=(RunExtras, run_extras),
+    hidden=("conducts",),
 )

@@ -22,6 +22,7 @@ from beamwright.kernel.wellknown import (
     OPERATOR_POLICY,
     PEER_POLICY,
     REACTOR,
+    RUN_CONDUCTOR,
     SAFETY_OFFICER_POLICY,
     SCHEDULER,
     SCIENTIST_POLICY,
@@ -118,6 +119,8 @@ STANDING_TOOLS = (
     "append_inferences",
 )
 OBSERVATIONS = ("observe_enclosure_status", "observe_supply_status")
+# How a compute job ended is told by whoever ran it.
+JOB_ENDS = ("end_run_conduct",)
 PREPARATION = (
     *CLEARANCES,
     "register_subject",
@@ -421,8 +424,9 @@ def monitor_policy() -> SeedPolicy:
                 principals=Principals(kinds=frozenset({ActorKind.HUMAN, ActorKind.AGENT})),
                 effect=GrantEffect.DENY,
                 scope=EVERYTHING,
-                patterns=OBSERVATIONS,
+                patterns=(*OBSERVATIONS, *JOB_ENDS),
             ),
+            account_grant(RUN_CONDUCTOR, *JOB_ENDS, "get_run"),
             account_grant(
                 SCHEDULER,
                 "*:@reads",

@@ -1,6 +1,6 @@
 """The indexes of a snapshot: rules by operation, teams by member, facilities as a tree."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from uuid import UUID
@@ -69,6 +69,7 @@ class Rulebook:
         self.operations = operations
         # The operations never change while the service runs, so what a pattern means is worked out once.
         self.known = known
+        self._about: dict[str, Sequence[Rule]] = {}
 
     def meant(self, pattern: str) -> frozenset[str]:
         """The names of the operations that a pattern means."""
@@ -76,22 +77,27 @@ class Rulebook:
             self.known[pattern] = matched(pattern, self.operations)
         return self.known[pattern]
 
-    def about(self, operation: str) -> Collection[Rule]:
-        return self._by_operation.get(operation, {}).values()
+    def about(self, operation: str) -> Sequence[Rule]:
+        """Looked for when first asked: few operations are, between one change of a policy and the next."""
+        if operation not in self._about:
+            self._about[operation] = [rule for rule in self._rules if self._concerns(rule, operation)]
+        return self._about[operation]
+
+    def _concerns(self, rule: Rule, operation: str) -> bool:
+        return any(operation in self.meant(pattern) for pattern in rule.grant.operations)
 
     @cached_property
-    def _by_operation(self) -> Mapping[str, Mapping[tuple[UUID, UUID], Rule]]:
-        found: dict[str, dict[tuple[UUID, UUID], Rule]] = {}
-        for policy in self.policies.values():
-            if policy.status is not PolicyStatus.ACTIVE:
-                continue
-            for grant in policy.grants.values():
-                principals = policy.principals if grant.principals is None else grant.principals
-                rule = Rule(policy_id=policy.id, grant=grant, principals=principals)
-                for pattern in grant.operations:
-                    for name in self.meant(pattern):
-                        found.setdefault(name, {})[policy.id, grant.grant_id] = rule
-        return found
+    def _rules(self) -> Sequence[Rule]:
+        return [
+            Rule(
+                policy_id=policy.id,
+                grant=grant,
+                principals=policy.principals if grant.principals is None else grant.principals,
+            )
+            for policy in self.policies.values()
+            if policy.status is PolicyStatus.ACTIVE
+            for grant in policy.grants.values()
+        ]
 
 
 class Teams:
