@@ -286,7 +286,7 @@ def test_a_full_disk_refuses_commands_lets_reads_go_on_and_is_got_over() -> None
             asyncio.run(check(service, disk))
         finally:
             service.stop()
-    record("full disk", disk_MB=DISK >> 20, filled=2 * FILLINGS, database_died_of_it=FILLINGS, lost=0)
+    record("full disk", disk_MB=DISK >> 20, filled=2 * FILLINGS, database_killed_while_full=FILLINGS)
 
 
 def test_a_database_that_finds_its_own_disk_full_is_told_apart_from_one_that_is_away() -> None:

@@ -25,7 +25,7 @@ import os, sys
 import uvicorn.lifespan.on, uvicorn.protocols.http.httptools_impl, uvloop
 import beamwright.serve, beamwright.adapters.postgres.migrate as migrate
 from beamwright.settings import read_settings
-migrate._script(None)
+migrate._script(None, migrate.HEAD)
 directory, port, user, group = sys.argv[1:]
 if os.geteuid() != int(user):
     os.setgroups([]), os.setgid(int(group)), os.setuid(int(user))

@@ -638,7 +638,11 @@ def test_a_large_message_is_refused(public: LiveServer) -> None:
 
 
 def test_a_large_message_is_refused_whatever_length_it_states(public: LiveServer) -> None:
-    headers = {"authorization": f"Bearer {public.token()}", "host": "beam.example"}
+    headers = {
+        "authorization": f"Bearer {public.token()}",
+        "host": "beam.example",
+        "content-type": "application/json",
+    }
 
     def chunks() -> Any:
         yield from [b"x" * 500] * 10
