@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.attacked import INSIDE, Attacked, Footprint, Tally, check_memory
+from tests.faults.attacked import INSIDE, PATIENCE, Attacked, Footprint, Tally, check_memory
 from tests.faults.form import record, seeded, sized
 from tests.faults.messages import HEADERS, Letter, in_each_era, letters, message, stateless
 from tests.faults.mutation import allowed, mutated, written
@@ -200,12 +200,13 @@ def test_no_message_breaks_the_protocol(service: Attacked, stage: RecordingStage
 
 async def leave(service: Attacked, head: bytes, body: bytes, heard: int) -> None:
     """Send a request, hear so much of its answer, and go."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    writer.write(head + body)
-    await writer.drain()
-    if heard:
-        await reader.read(heard)
-    writer.transport.abort()
+    async with asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(head + body)
+        await writer.drain()
+        if heard:
+            await reader.read(heard)
+        writer.transport.abort()
 
 
 def test_callers_who_leave_take_nothing_with_them(

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.acceptance.stage import done
+from tests.acceptance.things import Things
 from tests.faults.attacked import INSIDE, PATIENCE, Attacked, Tally, check_memory
 from tests.faults.form import record, seeded, sized
 from tests.faults.raw import READ, Attack, Said, bodies, heads, lengths, lines, request, say
@@ -81,13 +82,13 @@ def test_no_bytes_bring_the_service_down(service: Attacked, stage: RecordingStag
 @pytest.mark.parametrize("framing", ["Content-Length: 50", "Transfer-Encoding: chunked"])
 def test_half_a_body_is_no_request(service: Attacked, stage: RecordingStage, framing: str) -> None:
     """An empty body would be a request in order here."""
-    zone = stage.zone()
+    campaign = Things(stage).campaign()
     bearer = f"Authorization: Bearer {service.token()}"
-    begun = request(f"POST /zones/{zone}/retire HTTP/1.1", bearer, framing)
+    begun = request(f"POST /campaigns/{campaign}/start HTTP/1.1", bearer, framing)
     for finish in (True, False):
         said = asyncio.run(say(service.port, Attack([begun], finish=finish, answers=0)))
         assert said.ended and set(said.statuses) <= {400, 408}
-    assert done(stage.admin.get(f"/zones/{zone}"))["status"] == "Active"
+    assert done(stage.admin.get(f"/campaigns/{campaign}"))["status"] == "Planned"
 
 
 def test_what_follows_a_body_is_no_header(service: Attacked) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -327,6 +327,15 @@ def test_rows_that_the_log_says_are_erased_do_not_come_back(
     assert findings(other) == [] and kept
 
 
+def patiently(client: httpx.Client, path: str, **asked: str) -> dict[str, Any]:
+    """As a client does that is told to come back: the lease of a projector may have been copied along."""
+    for _ in range(5):
+        answer = client.get(path, params=asked)
+        if answer.status_code != 503:
+            break
+    return answer.json()
+
+
 def test_log_that_another_tool_copied_into_another_cluster_goes_on_in_a_new_epoch(
     cluster: Cluster, elsewhere: Elsewhere
 ) -> None:
@@ -342,7 +351,7 @@ def test_log_that_another_tool_copied_into_another_cluster_goes_on_in_a_new_epoc
     assert elsewhere.counter() < before[-1][0].transaction_id
     with serving(cluster, admin) as server, server.client() as client:
         token = define(client, "new", uuid4().hex).json()["as_of"]
-        assert client.get("/zones", params={"consistent_with": token, "q": "new"}).json()["items"]
+        assert patiently(client, "/zones", consistent_with=token, q="new")["items"]
         assert ids(follow(client)) == [id for _, id in before] + [log(admin)[-1][1]]
         assert ids(follow(client, kept)) == [log(admin)[-1][1]]
         assert client.get("/events", params={"after": lost}).status_code == 409

@@ -5,8 +5,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-# No answer at all: the other side ended the connection.
+# No answer at all: the other side ended the connection, or said nothing for so long that nobody waits any longer.
 CLOSED = 0
+LONGEST = 60.0
 
 
 class Answer(NamedTuple):
@@ -60,10 +61,11 @@ class Wire:
     async def _exchange(self, message: bytes) -> Answer:
         reader, writer = self._idle.pop() if self._idle else await self._connected()
         try:
-            writer.write(message)
-            await writer.drain()
-            answer = await read_answer(reader)
-        except (ConnectionError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(LONGEST):
+                writer.write(message)
+                await writer.drain()
+                answer = await read_answer(reader)
+        except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
             writer.transport.abort()
             return Answer(CLOSED, {}, b"")
         except asyncio.CancelledError:
