@@ -17,7 +17,7 @@ from beamwright.kernel import wellknown
 from benchmarks.growth import bare_query
 from benchmarks.installation import Installation
 from benchmarks.load import request, send
-from benchmarks.table import Figure, milliseconds, rate
+from benchmarks.table import Figure, difference, milliseconds, rate
 
 CAMERA, STAGE, PROBE = (str(wellknown.seeded_family(number)) for number in (4, 1, 15))
 
@@ -180,7 +180,7 @@ def settings(place: Installation, client: httpx.Client) -> list[Figure]:
             "update_asset_settings over three families, 1 client, p50",
             milliseconds(sent.p50),
             f"the four streams read and one INSERT, bare {milliseconds(bare)}",
-            f"+{milliseconds(sent.p50 - bare)}",
+            difference(sent.p50 - bare),
         )
     ]
 
@@ -242,8 +242,8 @@ def filters(place: Installation, rows: int) -> list[Figure]:
             Figure(
                 f"list of {rows:,} assets by {name}, page of 50, p50",
                 milliseconds(sent.p50),
-                f"same SQL {milliseconds(p50)}",
-                f"+{milliseconds(sent.p50 - p50)}",
+                f"plain SQL {milliseconds(p50)}",
+                difference(sent.p50 - p50),
             )
         )
     return figures

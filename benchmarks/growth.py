@@ -14,7 +14,7 @@ from beamwright.contexts.trust.zone import zones as zone_aggregate
 from beamwright.settings import Settings
 from benchmarks.installation import Installation
 from benchmarks.load import request, send
-from benchmarks.table import Figure, milliseconds, rate
+from benchmarks.table import Figure, difference, milliseconds, rate
 from benchmarks.writing import run, transitions, zones
 
 # Zones with their claims, as define_zone writes them.
@@ -249,7 +249,7 @@ def reading(place: Installation, rows: int) -> list[Figure]:
             f"read by id p99, {rows:,} rows, 1 client",
             milliseconds(one.p99),
             f"same SQL {milliseconds(bare[2])}",
-            f"+{milliseconds(one.p99 - bare[2])}",
+            difference(one.p99 - bare[2]),
             "+3 ms",
             one.p99 - bare[2] <= 0.003,
         ),
@@ -260,7 +260,7 @@ def reading(place: Installation, rows: int) -> list[Figure]:
             f"page of 50 p99, {rows:,} rows, 1 client",
             milliseconds(listed.p99),
             f"same SQL {milliseconds(bare_page[2])}",
-            f"+{milliseconds(listed.p99 - bare_page[2])}",
+            difference(listed.p99 - bare_page[2]),
             "+3 ms",
             listed.p99 - bare_page[2] <= 0.003,
         ),

@@ -15,7 +15,7 @@ from beamwright.kernel import wellknown
 from benchmarks.growth import bare_query, execute
 from benchmarks.installation import Installation
 from benchmarks.load import request, send
-from benchmarks.table import Figure, milliseconds, rate
+from benchmarks.table import Figure, difference, milliseconds, rate
 
 CAMERA = str(wellknown.seeded_family(4))
 COPIED = (
@@ -311,7 +311,7 @@ def holding(place: Installation, bench: Bench, plan: str, events: int) -> list[F
             f"{move} on a run of {events:,} events, p50",
             milliseconds(long[move]),
             f"of 2 events {milliseconds(short[move])}",
-            f"+{milliseconds(long[move] - short[move])}",
+            difference(long[move] - short[move]),
         )
         for move in long
     ]

@@ -33,3 +33,7 @@ def rate(value: float) -> str:
 
 def milliseconds(value: float) -> str:
     return f"{value * 1000:.2f} ms"
+
+
+def difference(value: float) -> str:
+    return f"{value * 1000:+.2f} ms"

@@ -9,7 +9,7 @@ import uvloop
 
 from benchmarks.installation import Installation, bare_inserts
 from benchmarks.load import Sent, request, send
-from benchmarks.table import Figure, milliseconds, rate
+from benchmarks.table import Figure, difference, milliseconds, rate
 
 CLIENTS = (1, 8, 32)
 
@@ -93,7 +93,7 @@ def latency(place: Installation, count: int) -> list[Figure]:
             "transition latency p50, 1 client",
             milliseconds(sent.p50),
             f"bare commit {milliseconds(p50)}",
-            f"+{milliseconds(extra)}",
+            difference(extra),
             "+1.5 ms",
             extra <= 0.0015,
         ),

@@ -35,7 +35,7 @@ from beamwright.kernel.identifiers import (
     IdentifierRefusedError,
     IdentifierUnavailableError,
 )
-from beamwright.kernel.outbox import OutboxPurpose
+from beamwright.kernel.outbox import IdentifierRequest, OutboxPurpose
 from beamwright.runtime.call import Call
 from beamwright.runtime.identifiers import back_off
 from tests.adapters.identifiers.agency import FakeAgency, faults
@@ -87,6 +87,30 @@ def test_a_minter_that_dies_after_assigning_assigns_no_second_time(home: Home) -
             assert (await bench.row(asset_id)).state is DONE
         assert await bench.events(asset_id) == ["Requested", "Assigned"]
         assert len(bench.agency.minted) == 3 and bench.agency.tombstoned == []
+
+    on_bench(home, check)
+
+
+@pytest.mark.parametrize("ending", [None, IdentifierUnavailableError("the second")], ids=["done", "put off"])
+def test_an_attempt_that_slept_through_its_term_changes_nothing_of_a_later_one(
+    home: Home, ending: Exception | None
+) -> None:
+    async def check(bench: Bench) -> None:
+        asset_id = await bench.requested()
+        later: list[IdentifierRequest] = []
+
+        async def another_attempt() -> None:
+            bench.agency.meanwhile = None
+            bench.agency.troubles = [ending] if ending is not None else []
+            bench.clock.ahead = timedelta(minutes=5, seconds=1)
+            await bench.work()
+            later.append(await bench.row(asset_id))
+            bench.agency.troubles = [IdentifierUnavailableError("the first")]
+
+        bench.agency.meanwhile = another_attempt
+        await bench.work()
+        assert later[0].attempts == 2 and later[0].state is (PENDING if ending else DONE)
+        assert [await bench.row(asset_id)] == later
 
     on_bench(home, check)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from beamwright.kernel.errors import StorageFullError
 
-# PostgreSQL stops altogether, reads and all, when its own log cannot grow by a file of 16 MB.
+# Four files of PostgreSQL's own log, which it must be able to write to go on at all.
 RESERVE = 64 << 20
 MEGABYTE = 1 << 20
 # After a refusal by the database itself, whose disk we cannot see.
