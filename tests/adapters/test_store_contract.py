@@ -98,6 +98,23 @@ def test_reads_several_streams_and_leaves_out_the_missing(prove: Callable[[Check
     prove(check)
 
 
+def test_the_end_of_a_stream_is_read_apart(prove: Callable[[Check], None]) -> None:
+    async def check(store: EventStore) -> None:
+        long, short = ("Zone", new_id()), ("Zone", new_id())
+        for version in (1, 2, 3):
+            mark = await store.append(write(long[1], version))
+        await store.append(write(short[1]))
+        for names in ([long], [long, short]):
+            end = (await store.read(names, {long: 2}))[long]
+            assert (end.version, end.mark, end.created_by) == (3, mark, ENVELOPE.principal_id)
+            assert '"n3"' in str(end.events) and '"n2"' not in str(end.events)
+            assert long not in await store.read(names, {long: 3})
+        whole, end = await asyncio.gather(store.read([long]), store.read([long], {long: 1}))
+        assert [str(each[long].events).count("ZoneDefined") for each in (whole, end)] == [3, 2]
+
+    prove(check)
+
+
 @pytest.mark.parametrize("version", [1, 3, 7])
 def test_refuses_a_version_that_is_not_the_next(prove: Callable[[Check], None], version: int) -> None:
     async def check(store: EventStore) -> None:

@@ -39,7 +39,7 @@ BEGINNING = Mark(0, 0)
 
 
 class Stream(NamedTuple):
-    """One stream as read: its events as a JSON array of tagged objects, and what its envelope says."""
+    """A stream, or the end of one, as read: its events as a JSON array of tagged objects, and its envelope."""
 
     version: int
     events: str | bytes
@@ -157,13 +157,19 @@ class LogFilter(NamedTuple):
 
 
 EVERYTHING = LogFilter()
+WHOLE: Mapping[StreamName, int] = {}
 
 
 class EventStore(Protocol):
     """The append-only log."""
 
-    async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
-        """Streams as they are now; a stream without events is absent."""
+    async def read(
+        self, names: Sequence[StreamName], after: Mapping[StreamName, int] = WHOLE
+    ) -> Mapping[StreamName, Stream]:
+        """Streams as they are now, or what of them lies after a version; one without such events is absent.
+
+        A part is told to be created by its own first event.
+        """
         ...
 
     async def read_until(self, name: StreamName, version: int | None, at: datetime | None) -> Stream | None:

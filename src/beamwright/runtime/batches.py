@@ -17,8 +17,9 @@ from beamwright.kernel.store import (
 )
 
 from .call import Call
+from .folding import Loaded
 from .service import ATTEMPTS, Service, taken_by_another
-from .work import Loaded, UnitOfWork
+from .work import UnitOfWork
 
 # The next command, given the receipts of those before it.
 type Part = Callable[[Sequence[Any]], Command[Any]]

@@ -61,6 +61,7 @@ from beamwright.kernel.value import encode, replace
 
 from .authority import AuthorityKeeper
 from .call import Call, Outcome
+from .folding import Folding
 from .readers import Readers
 from .shapes import shape_error
 from .verdicts import Verdicts
@@ -98,6 +99,7 @@ class Service:
     ) -> None:
         self.registry = registry
         self.store = store
+        self.folding = Folding(registry, store)
         self.lists = lists
         self.profiles = profiles
         self.authority = authority

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import msgspec
@@ -36,26 +36,19 @@ from beamwright.kernel.observations import Observations
 from beamwright.kernel.observing import Contacts
 from beamwright.kernel.operation import Command, Installation, Operation, Query
 from beamwright.kernel.profiles import Profiles
-from beamwright.kernel.store import Mark, Stored, Stream, StreamName
+from beamwright.kernel.store import Mark, Stored, StreamName
 from beamwright.kernel.trees import Branch, Node, Subtree, SubtreeRequest
 from beamwright.kernel.value import Value
 
 from .call import Call
 from .feed import read_feed
+from .folding import Loaded, folded
 from .naming import named_ids
 
 if TYPE_CHECKING:
     from .service import Service
 
 ACTOR = "Actor"
-
-
-class Loaded(NamedTuple):
-    """A stream as it was read and folded."""
-
-    version: int
-    state: Any
-    stream: Stream
 
 
 class UnitOfWork:
@@ -187,8 +180,8 @@ class UnitOfWork:
             # What was acknowledged counts, also where an older transaction still holds the log's readers back.
             await service.readers.caught_up(aggregate.snake, await service.store.newest())
             ids, _ = await service.lists.matching(aggregate, filters)
-        found = await service.store.read([(aggregate_name, id) for id in dict.fromkeys(ids)])
-        return [_folded(aggregate, stream) for stream in found.values()]
+        found = await service.folding.load([(aggregate_name, id) for id in dict.fromkeys(ids)])
+        return [loaded.state for loaded in found.values()]
 
     async def contacts(self, aggregate_name: str, ids: Collection[UUID]) -> Contacts:
         return await self._service.contacts.contacts(aggregate_name, ids)
@@ -247,7 +240,7 @@ class UnitOfWork:
             past = await self._service.store.read_until((aggregate.name, id), version, at)
             if past is None:
                 raise aggregate.missing.of(aggregate.name, id)
-            stream, state = past, _folded(aggregate, past)
+            stream, state = past, folded(aggregate, past)
         [view] = await self.views(aggregate, [(state, stream)])
         return view
 
@@ -329,10 +322,9 @@ class UnitOfWork:
         wanted = [name for name in dict.fromkeys(names) if name not in self.loaded]
         if not wanted:
             return
-        for name, stream in (await self._service.store.read(wanted)).items():
-            aggregate = self._service.registry.aggregates[name[0]]
+        for name, loaded in (await self._service.folding.load(wanted)).items():
             # Of two reads at once the first counts: a rule may have seen it already.
-            self.loaded.setdefault(name, Loaded(stream.version, _folded(aggregate, stream), stream))
+            self.loaded.setdefault(name, loaded)
 
     def _reached[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S:
         """The state, unless the request names it and it lies outside the caller's reach."""
@@ -434,10 +426,6 @@ def recorded(event: Stored, name: str) -> RecordedEvent:
         occurred_at=event.occurred_at,
         recorded_at=event.recorded_at,
     )
-
-
-def _folded(aggregate: Aggregate[Any, Any], stream: Stream) -> Any:
-    return aggregate.fold(aggregate.stream_decoder.decode(stream.events))
 
 
 def _matches(filters: Sequence[Filter[Any]], given: Mapping[str, Any], state: Any) -> bool:

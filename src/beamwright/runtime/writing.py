@@ -18,7 +18,8 @@ from beamwright.kernel.store import (
 from beamwright.kernel.value import encode, replace
 
 from .call import Call, Outcome
-from .work import Loaded, UnitOfWork
+from .folding import Loaded
+from .work import UnitOfWork
 
 # Per stream: the version before, the state after, and its events.
 type Written = Mapping[StreamName, tuple[int, Any, list[Event]]]

@@ -7,6 +7,7 @@ from itertools import takewhile
 from beamwright.kernel.event import Beside
 from beamwright.kernel.store import (
     EVERYTHING,
+    WHOLE,
     AnsweredBeforeError,
     Append,
     ClaimTakenError,
@@ -35,8 +36,11 @@ class MemoryEventStore:
         self._transaction = 0
         self._epoch = 0
 
-    async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
-        return {name: _stream(self._streams[name]) for name in names if name in self._streams}
+    async def read(
+        self, names: Sequence[StreamName], after: Mapping[StreamName, int] = WHOLE
+    ) -> Mapping[StreamName, Stream]:
+        found = {name: self._streams.get(name, [])[after.get(name, 0) :] for name in names}
+        return {name: _stream(events) for name, events in found.items() if events}
 
     async def read_until(self, name: StreamName, version: int | None, at: datetime | None) -> Stream | None:
         stream = self._streams.get(name, [])[:version]

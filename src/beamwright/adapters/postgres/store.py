@@ -6,6 +6,7 @@ from datetime import datetime
 from beamwright.kernel.epochs import Epoch, check_kept
 from beamwright.kernel.store import (
     EVERYTHING,
+    WHOLE,
     Append,
     IdempotencyKey,
     LogFilter,
@@ -23,8 +24,8 @@ from .stream_reader import READ_ONE, TAGGED, StreamReader, stream
 
 # As of a time: what stands before the first event that came later. A stream has no holes, even where its times run
 # backwards because a clock was set.
-READ_UNTIL = f"""{READ_ONE} AND version <= coalesce($3, version) AND version < coalesce((
-    SELECT min(version) FROM events WHERE stream_type = $1 AND stream_id = $2 AND occurred_at > $4), version + 1)"""
+READ_UNTIL = f"""{READ_ONE} AND version <= coalesce($4, version) AND version < coalesce((
+    SELECT min(version) FROM events WHERE stream_type = $1 AND stream_id = $2 AND occurred_at > $5), version + 1)"""
 
 STORED = f"""transaction_id, position, event_id, stream_type, stream_id, version, event_type,
     schema_version, {TAGGED} AS tagged, principal_id, command_name, surface_id, correlation_id, causation_id,
@@ -64,11 +65,13 @@ class PostgresEventStore:
         self._reader = StreamReader(database)
         self._epochs: list[Epoch] | None = None
 
-    async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
-        return await self._reader.read(names)
+    async def read(
+        self, names: Sequence[StreamName], after: Mapping[StreamName, int] = WHOLE
+    ) -> Mapping[StreamName, Stream]:
+        return await self._reader.read([(name, after.get(name, 0)) for name in names])
 
     async def read_until(self, name: StreamName, version: int | None, at: datetime | None) -> Stream | None:
-        row = await self._database.fetchrow(READ_UNTIL, *name, version, at)
+        row = await self._database.fetchrow(READ_UNTIL, *name, 0, version, at)
         return stream(row) if row is not None and row["version"] else None
 
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:

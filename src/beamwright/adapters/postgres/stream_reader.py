@@ -13,24 +13,33 @@ from .driver import Row
 TAGGED = """'{"event_type":"' || event_type
     || CASE WHEN schema_version = 1 THEN '' ELSE '#' || schema_version END || '",' || substr(payload::text, 2)"""
 
-FOLDED = f"""'[' || string_agg({TAGGED}, ',' ORDER BY version) || ']' AS events,
-    max(version) AS version, max(position) AS position, max(transaction_id) AS transaction_id,
-    min(occurred_at) FILTER (WHERE version = 1) AS created_at,
-    (array_agg(principal_id) FILTER (WHERE version = 1))[1] AS created_by,
-    max(occurred_at) AS updated_at"""
 
-READ_ONE = f"SELECT {FOLDED} FROM events WHERE stream_type = $1 AND stream_id = $2"
+def joined(first: str = "1") -> str:
+    """The columns of a stream that is read from a version on."""
+    return f"""'[' || string_agg({TAGGED}, ',' ORDER BY version) || ']' AS events,
+        max(version) AS version, max(position) AS position, max(transaction_id) AS transaction_id,
+        min(occurred_at) FILTER (WHERE version = {first}) AS created_at,
+        (array_agg(principal_id) FILTER (WHERE version = {first}))[1] AS created_by,
+        max(occurred_at) AS updated_at"""
 
-READ_MANY = f"""SELECT n.type AS stream_type, n.id AS stream_id, e.*
-    FROM unnest($1::text[], $2::uuid[]) AS n (type, id)
-    CROSS JOIN LATERAL (SELECT {FOLDED} FROM events WHERE stream_type = n.type AND stream_id = n.id) e
+
+READ_ONE = f"SELECT {joined('$3 + 1')} FROM events WHERE stream_type = $1 AND stream_id = $2 AND version > $3"
+
+READ_MANY = f"""SELECT n.type AS stream_type, n.id AS stream_id, n.after, e.*
+    FROM unnest($1::text[], $2::uuid[], $3::int[]) AS n (type, id, after)
+    CROSS JOIN LATERAL
+        (SELECT {joined("n.after + 1")} FROM events
+        WHERE stream_type = n.type AND stream_id = n.id AND version > n.after) e
     WHERE e.version IS NOT NULL"""
 
 MOST_IN_A_QUERY = 64
 
+# A stream, and the version that is known already.
+type Part = tuple[StreamName, int]
+
 
 class _Waiting(NamedTuple):
-    names: Sequence[StreamName]
+    parts: Sequence[Part]
     answer: "asyncio.Future[Mapping[StreamName, Stream]]"
 
 
@@ -43,9 +52,9 @@ class StreamReader:
         self._free = queries_at_once
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def read(self, names: Sequence[StreamName]) -> Mapping[StreamName, Stream]:
+    async def read(self, parts: Sequence[Part]) -> Mapping[StreamName, Stream]:
         answer: asyncio.Future[Mapping[StreamName, Stream]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(names, answer))
+        self._waiting.append(_Waiting(parts, answer))
         self._send()
         return await answer
 
@@ -59,10 +68,10 @@ class StreamReader:
 
     async def _run(self, taken: Sequence[_Waiting]) -> None:
         try:
-            found = await self._query({name for each in taken for name in each.names})
+            found = await self._query({part for each in taken for part in each.parts})
             for each in taken:
                 if not each.answer.done():
-                    each.answer.set_result({name: found[name] for name in each.names if name in found})
+                    each.answer.set_result({part[0]: found[part] for part in each.parts if part in found})
         except Exception as error:  # noqa: BLE001 - handed to whoever waits
             for each in taken:
                 if not each.answer.done():
@@ -71,13 +80,14 @@ class StreamReader:
             self._free += 1
             self._send()
 
-    async def _query(self, names: set[StreamName]) -> Mapping[StreamName, Stream]:
-        if len(names) == 1:
-            [name] = names
-            row = await self._database.fetchrow(READ_ONE, *name)
-            return {name: stream(row)} if row is not None and row["version"] else {}
-        rows = await self._database.fetch(READ_MANY, [name[0] for name in names], [name[1] for name in names])
-        return {(row["stream_type"], row["stream_id"]): stream(row) for row in rows}
+    async def _query(self, parts: set[Part]) -> Mapping[Part, Stream]:
+        if len(parts) == 1:
+            [part] = parts
+            row = await self._database.fetchrow(READ_ONE, *part[0], part[1])
+            return {part: stream(row)} if row is not None and row["version"] else {}
+        columns = zip(*((*name, after) for name, after in parts), strict=True)
+        rows = await self._database.fetch(READ_MANY, *(list(column) for column in columns))
+        return {((row["stream_type"], row["stream_id"]), row["after"]): stream(row) for row in rows}
 
 
 def stream(row: Row) -> Stream:
