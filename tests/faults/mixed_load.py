@@ -104,6 +104,7 @@ class Load:
         self.recent_runs: deque[str] = deque(maxlen=50)
         self.as_of = ""
         self.followed = 0
+        self.followed_to = ""
         self.until = 0.0
 
     async def run(self, seconds: float) -> None:
@@ -143,15 +144,20 @@ class Load:
                 await asyncio.sleep(1)
 
     async def following(self) -> None:
-        """The feed as a stream that somebody leaves and takes up again; each leaving must free everything."""
-        headers, after = {"accept": "text/event-stream"}, {}
+        """The feed as a stream that somebody leaves and takes up again; each leaving must free everything.
+
+        It begins with what is new: to read all there is would be more work on an older log.
+        """
+        if not self.followed_to:
+            self.followed_to = (await self.client.get("/zones", params={"limit": 1})).json()["as_of"]
+        headers = {"accept": "text/event-stream"}
         while time.monotonic() < self.until:
-            leave = min(self.until, time.monotonic() + 15)
+            leave, after = min(self.until, time.monotonic() + 15), {"after": self.followed_to}
             try:
                 async with self.client.stream("GET", "/events", headers=headers, params=after) as stream:
                     async for line in stream.aiter_lines():
                         if line.startswith("id: "):
-                            after = {"after": line[4:]}
+                            self.followed_to = line[4:]
                             self.followed += 1
                         if time.monotonic() > leave:
                             break

@@ -53,6 +53,8 @@ class StreamReader:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, parts: Sequence[Part]) -> Mapping[StreamName, Stream]:
+        if not parts:
+            return {}
         answer: asyncio.Future[Mapping[StreamName, Stream]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(parts, answer))
         self._send()
