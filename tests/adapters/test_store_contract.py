@@ -245,8 +245,28 @@ def test_the_log_is_read_in_order_from_any_mark(prove: Callable[[Check], None]) 
         assert [e.stream_id for e in await store.read_log(start, 100)] == ids
         assert [e.stream_id for e in await store.read_log(marks[1], 2)] == ids[2:4]
         assert await store.read_log(marks[-1], 10) == []
-        assert await store.read_log(start, 10, LogFilter(event_types=["Nothing"])) == []
         assert await store.horizon() == marks[-1]
+
+    prove(check)
+
+
+def test_the_log_is_searched_to_its_end_for_what_is_wanted(prove: Callable[[Check], None]) -> None:
+    async def check(store: EventStore) -> None:
+        start = await store.horizon()
+        ids = [new_id() for _ in range(6)]
+        for id in ids:
+            kind = "ZoneRetired" if id in ids[1::2] else "ZoneDefined"
+            await store.append(Append(ENVELOPE, [event(id, 1, kind)], {("Zone", id): 0}))
+        end = await store.horizon()
+        wanted = LogFilter(("Zone",), ("ZoneRetired",))
+        events, reached, more = await store.search_log(start, 2, wanted)
+        assert ([e.stream_id for e in events], reached, more) == (ids[1:4:2], events[-1].mark, True)
+        events, reached, more = await store.search_log(reached, 2, wanted)
+        assert ([e.stream_id for e in events], reached, more) == (ids[5:], end, False)
+        for nothing in (LogFilter(("Visit",)), LogFilter(event_types=("Nothing",))):
+            assert tuple(await store.search_log(start, 2, nothing))[1:] == (end, False)
+        assert len((await store.search_log(start, 9, LogFilter())).events) == 6
+        assert tuple(await store.search_log(end, 2, wanted))[1:] == (end, False)
 
     prove(check)
 

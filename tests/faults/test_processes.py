@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -461,8 +462,14 @@ def test_ready_says_that_no_worker_feeds_the_lists(cluster: Cluster, dsn: str) -
             )
             report = await app.health.report()
             assert not report.ready
-            assert report.reasons == ["no worker has fed the lists for 60 s; start `beamwright worker`"]
-            assert b'beamwright_worker_idle_seconds{worker="projector"} 60' in await app.health.metrics()
+            [reason] = report.reasons
+            # On a busy machine some of the second minute has passed.
+            assert re.fullmatch(
+                r"no worker has fed the lists for [67]\d s; start `beamwright worker`", reason
+            )
+            assert re.search(
+                rb'beamwright_worker_idle_seconds\{worker="projector"\} [67]', await app.health.metrics()
+            )
         finally:
             await app.close()
 

@@ -91,8 +91,9 @@ def holders(run: Run) -> set[UUID]:
 async def check_log(app: App, kinds: frozenset[str]) -> None:
     """Read the whole log again, event by event."""
     log, mark = Log(kinds), BEGINNING
-    while events := await app.store.read_log(mark, 500, LogFilter([each.name for each in FOLDED])):
-        mark = events[-1].mark
+    wanted, more = LogFilter([each.name for each in FOLDED]), True
+    while more:
+        events, mark, more = await app.store.search_log(mark, 500, wanted)
         for stored in events:
             log.read(stored)
     alone = {change: streams for change, streams in log.memberships.items() if len(streams) != 2}

@@ -157,6 +157,17 @@ class LogFilter(NamedTuple):
 
 
 EVERYTHING = LogFilter()
+
+
+class Searched(NamedTuple):
+    """What was wanted of the log, and how far it has been searched: up to there nothing else is wanted."""
+
+    events: Sequence[Stored]
+    reached: Mark
+    # Whether the log goes on; a search that finds little ends before it takes long.
+    more: bool
+
+
 WHOLE: Mapping[StreamName, int] = {}
 
 
@@ -178,8 +189,12 @@ class EventStore(Protocol):
 
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]: ...
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
+    async def read_log(self, after: Mark, limit: int) -> Sequence[Stored]:
         """The next events in reading order, only those that no running transaction can still precede."""
+        ...
+
+    async def search_log(self, after: Mark, limit: int, wanted: LogFilter) -> Searched:
+        """The next events that are wanted, among those that `read_log` would give; bounded work."""
         ...
 
     async def horizon(self) -> Mark:

@@ -10,8 +10,9 @@ from beamwright.kernel.store import BEGINNING, EventStore, LogFilter, Stored
 if TYPE_CHECKING:
     from .work import UnitOfWork
 
-# A caller who sees little does not scan the whole log in one request.
+# Neither a caller who sees little nor one who wants what is rare scans the whole log in one request.
 MOST_SCANNED = 2000
+MOST_FRUITLESS = 10
 
 
 async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) -> FeedPage:
@@ -21,9 +22,9 @@ async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) 
         (request.event_type,) if request.event_type else (),
     )
     items: list[FeedItem] = []
-    scanned = 0
-    while len(items) < request.limit and scanned < MOST_SCANNED:
-        events = await store.read_log(mark, min(200, request.limit), wanted)
+    scanned, fruitless, more = 0, 0, True
+    while more and len(items) < request.limit and scanned < MOST_SCANNED and fruitless < MOST_FRUITLESS:
+        events, reached, more = await store.search_log(mark, min(200, request.limit), wanted)
         visible = await work.visible({(event.stream_type, event.stream_id) for event in events})
         for event in events:
             if len(items) == request.limit:
@@ -31,9 +32,9 @@ async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) 
             mark = event.mark
             if (event.stream_type, event.stream_id) in visible:
                 items.append(feed_item(event))
-        scanned += len(events)
-        if len(events) < min(200, request.limit):
-            break
+        else:
+            mark = reached
+        scanned, fruitless = scanned + len(events), fruitless + (not events)
     return FeedPage(items=items, next=mark.token())
 
 

@@ -105,15 +105,11 @@ class IdentifierMinting:
     async def enqueue(self) -> None:
         """Put what the log asks for since last time into the outbox."""
         while True:
-            mark, horizon = await self._outbox.bookmark(), await self._service.store.horizon()
-            events = await self._service.store.read_log(mark, BATCH, self._wanted)
-            full = len(events) == BATCH
-            # Nothing that is wanted lies between the last event and the horizon, unless the batch is full.
-            reached = max([event.mark for event in events], default=mark)
-            reached = reached if full else max(reached, horizon)
-            if reached > mark:
-                await self._outbox.enqueue(await self._asked_for(events), reached)
-            if not full:
+            mark = await self._outbox.bookmark()
+            found = await self._service.store.search_log(mark, BATCH, self._wanted)
+            if found.reached > mark:
+                await self._outbox.enqueue(await self._asked_for(found.events), found.reached)
+            if not found.more:
                 return
 
     async def work(self) -> bool:

@@ -16,7 +16,7 @@ from beamwright.kernel.event import Event, event_type
 from beamwright.kernel.operation import Command
 from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.seams import Leases
-from beamwright.kernel.store import LogFilter, Mark, Stored
+from beamwright.kernel.store import LogFilter, Mark, Searched, Stored
 from beamwright.kernel.value import Value
 
 from .call import Call
@@ -130,19 +130,19 @@ class Reactions:
         await self._leases.release(LEASE, self._holder)
 
     async def react(self, reaction: Reaction) -> bool:
-        """Handle the next events that are due; whether any was handled."""
+        """Handle the next events that are due; whether there is more to do at once."""
         store, done = self._service.store, self._done[reaction.name]
-        mark, horizon = await self._positions.position(reaction.name), await store.horizon()
-        events = await store.read_log(mark, BATCH, reaction.wanted)
-        done &= {event.event_id for event in events}
+        mark = await self._positions.position(reaction.name)
+        found = await store.search_log(mark, BATCH, reaction.wanted)
+        done &= {event.event_id for event in found.events}
         before = len(done)
-        for event in events:
+        for event in found.events:
             if event.event_id not in done and self._due(reaction, event):
                 await self._handle(reaction, event)
-        reached = max(mark, _reached(events, done, horizon, mark))
+        reached = _reached(found, done, mark)
         if reached > mark:
             await self._positions.save(reaction.name, reached)
-        return len(done) > before
+        return len(done) > before or (found.more and reached > mark)
 
     def _due(self, reaction: Reaction, event: Stored) -> bool:
         delay = self._delays.get((reaction.name, event.event_id))
@@ -167,13 +167,13 @@ class Reactions:
             self._done[reaction.name].add(stored.event_id)
 
 
-def _reached(events: Sequence[Stored], done: set[UUID], horizon: Mark, mark: Mark) -> Mark:
-    """How far everything is done; beyond the last event there is nothing that is wanted, unless the batch is full."""
-    for event in events:
+def _reached(found: Searched, done: set[UUID], mark: Mark) -> Mark:
+    """How far everything is done."""
+    for event in found.events:
         if event.event_id not in done:
             return mark
         mark = event.mark
-    return mark if len(events) == BATCH else max(mark, horizon)
+    return found.reached
 
 
 def back_off(attempts: int) -> timedelta:

@@ -140,16 +140,11 @@ class RunConductor:
         """Take up what the log reserved since last time, and pass on what happened to the runs."""
         saved = await self._positions.position(self._name)
         mark = saved if self._mark is None else self._mark
-        full = True
-        while full:
-            horizon = await self._service.store.horizon()
-            events = await self._service.store.read_log(mark, BATCH, WANTED)
-            full = len(events) == BATCH
+        more = True
+        while more:
+            events, mark, more = await self._service.store.search_log(mark, BATCH, WANTED)
             for event in events:
                 self._note(event)
-            mark = max([event.mark for event in events], default=mark)
-            # Nothing that is wanted lies between the last event and the horizon, unless the batch is full.
-            mark = mark if full else max(mark, horizon)
         self._mark = mark
         self._open = {id: each for id, each in self._open.items() if not each.over}
         needed = min([mark, *(each.before for each in self._open.values())])

@@ -7,10 +7,12 @@ import asyncpg
 import pytest
 from tests.adapters.test_store_contract import write
 
+from beamwright.adapters.postgres import store as store_module
 from beamwright.adapters.postgres.database import Database, UnsafeDatabaseError
 from beamwright.adapters.postgres.store import PostgresEventStore
 from beamwright.app import new_id
 from beamwright.kernel.errors import DatabaseUnavailableError
+from beamwright.kernel.store import LogFilter
 
 INSERT = """INSERT INTO events (event_id, stream_type, stream_id, version, event_type, payload, principal_id,
     command_name, surface_id, correlation_id, occurred_at)
@@ -148,6 +150,29 @@ def test_a_terminated_connection_is_an_outage_not_a_crash(dsn: str) -> None:
                 outcomes.append(error)
         assert not isinstance(outcomes[-1], Exception), "it recovers by itself"
         await owner.close()
+        await database.close()
+
+    asyncio.run(check())
+
+
+def test_a_search_for_what_is_rare_ends_early_and_goes_on_where_it_ended(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "MOST_SEARCHED", 3)
+
+    async def check() -> None:
+        database = await Database.open(dsn)
+        store = PostgresEventStore(database)
+        mark = await store.horizon()
+        ids = [new_id() for _ in range(7)]
+        for id in ids:
+            await store.append(write(id))
+        searches: list[tuple[int, bool]] = []
+        more = True
+        while more:
+            events, mark, more = await store.search_log(mark, 9, LogFilter(event_types=("Nothing",)))
+            searches.append((len(events), more))
+        assert searches == [(0, True), (0, True), (0, False)] and mark == await store.horizon()
         await database.close()
 
     asyncio.run(check())

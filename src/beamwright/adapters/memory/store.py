@@ -6,7 +6,6 @@ from itertools import takewhile
 
 from beamwright.kernel.event import Beside
 from beamwright.kernel.store import (
-    EVERYTHING,
     WHOLE,
     AnsweredBeforeError,
     Append,
@@ -17,6 +16,7 @@ from beamwright.kernel.store import (
     LostRaceError,
     Mark,
     NewEvent,
+    Searched,
     Stored,
     StoredAnswer,
     Stream,
@@ -50,14 +50,19 @@ class MemoryEventStore:
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
         return [event for event in self._streams.get(name, []) if event.version > after_version][:limit]
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
-        return [
+    async def read_log(self, after: Mark, limit: int) -> Sequence[Stored]:
+        return [event for event in self.log if event.mark > after][:limit]
+
+    async def search_log(self, after: Mark, limit: int, wanted: LogFilter) -> Searched:
+        ahead = [event for event in self.log if event.mark > after]
+        events = [
             event
-            for event in self.log
-            if event.mark > after
-            and (not wanted.stream_types or event.stream_type in wanted.stream_types)
+            for event in ahead
+            if (not wanted.stream_types or event.stream_type in wanted.stream_types)
             and (not wanted.event_types or event.event_type in wanted.event_types)
         ][:limit]
+        full = len(events) == limit
+        return Searched(events, (events if full else ahead)[-1].mark if ahead else after, full)
 
     async def horizon(self) -> Mark:
         return self.log[-1].mark if self.log else Mark(0, 0)

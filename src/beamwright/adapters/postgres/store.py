@@ -11,6 +11,7 @@ from beamwright.kernel.store import (
     IdempotencyKey,
     LogFilter,
     Mark,
+    Searched,
     Stored,
     StoredAnswer,
     Stream,
@@ -38,9 +39,22 @@ READ_EVENTS = f"""SELECT {STORED} FROM events
 READ_LOG = f"""SELECT {STORED} FROM events
     WHERE (transaction_id, position) > ($1::xid8, $2::bigint)
     AND transaction_id < log_horizon()
-    AND (cardinality($4::text[]) = 0 OR stream_type = ANY ($4))
-    AND (cardinality($5::text[]) = 0 OR event_type = ANY ($5))
     ORDER BY events.transaction_id, events.position LIMIT $3"""
+
+# How far a search goes at once: from the index alone.
+SEARCHED = """WITH ahead AS (SELECT transaction_id, position FROM events
+        WHERE (transaction_id, position) > ($1::xid8, $2::bigint) AND transaction_id < log_horizon()
+        ORDER BY events.transaction_id, events.position LIMIT $3)
+    SELECT transaction_id, position, (SELECT count(*) FROM ahead) FROM ahead
+    ORDER BY ahead.transaction_id DESC, ahead.position DESC LIMIT 1"""
+
+# What lies below a horizon does not change any more.
+SEARCH = f"""SELECT {STORED} FROM events
+    WHERE (transaction_id, position) > ($1::xid8, $2::bigint)
+    AND (transaction_id, position) <= ($3::xid8, $4::bigint)
+    AND (cardinality($5::text[]) = 0 OR stream_type = ANY ($5))
+    AND (cardinality($6::text[]) = 0 OR event_type = ANY ($6))
+    ORDER BY events.transaction_id, events.position LIMIT $7"""
 
 HORIZON = """SELECT transaction_id, position FROM events
     WHERE transaction_id < log_horizon()
@@ -48,6 +62,9 @@ HORIZON = """SELECT transaction_id, position FROM events
 
 NEWEST = """SELECT transaction_id, position FROM events
     ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
+
+# Some tens of milliseconds, however rare the wanted events are.
+MOST_SEARCHED = 50_000
 
 READ_EPOCHS = """SELECT first_transaction_id, last_transaction_id, last_position, unfinished, began_at
     FROM log_epochs WHERE first_transaction_id > '0' ORDER BY first_transaction_id DESC"""
@@ -77,16 +94,22 @@ class PostgresEventStore:
     async def read_events(self, name: StreamName, after_version: int, limit: int) -> Sequence[Stored]:
         return [_stored(row) for row in await self._database.fetch(READ_EVENTS, *name, after_version, limit)]
 
-    async def read_log(self, after: Mark, limit: int, wanted: LogFilter = EVERYTHING) -> Sequence[Stored]:
-        rows = await self._database.fetch(
-            READ_LOG,
-            after.transaction_id,
-            after.position,
-            limit,
-            list(wanted.stream_types),
-            list(wanted.event_types),
-        )
-        return [_stored(row) for row in rows]
+    async def read_log(self, after: Mark, limit: int) -> Sequence[Stored]:
+        return [_stored(row) for row in await self._database.fetch(READ_LOG, *after, limit)]
+
+    async def search_log(self, after: Mark, limit: int, wanted: LogFilter) -> Searched:
+        if wanted == EVERYTHING:
+            events = await self.read_log(after, limit)
+            return Searched(events, events[-1].mark if events else after, len(events) == limit)
+        end = await self._database.fetchrow(SEARCHED, *after, MOST_SEARCHED)
+        if end is None:
+            return Searched((), after, more=False)
+        types = list(wanted.stream_types), list(wanted.event_types)
+        rows = await self._database.fetch(SEARCH, *after, end[0], end[1], *types, limit)
+        events = [_stored(row) for row in rows]
+        if len(events) == limit:
+            return Searched(events, events[-1].mark, more=True)
+        return Searched(events, Mark(end[0], end[1]), more=end[2] == MOST_SEARCHED)
 
     async def horizon(self) -> Mark:
         row = await self._database.fetchrow(HORIZON)
