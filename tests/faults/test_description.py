@@ -79,7 +79,7 @@ def test_generated_requests_are_answered_as_described(service: Attacked) -> None
                 visitor.target = Target(stage)
             for mode in GenerationMode:
                 visitor.visit(described[name], mode, sized(short=3, long=12), seed)
-        after = service.footprint()
+        after = service.settled(lambda now: now.connections <= before.connections)
     visitor.tally.check()
     check_memory(before, after, sized(short=40, long=100))
     sizes = {"memory_before_mb": before.memory // 10**6, "memory_after_mb": after.memory // 10**6}

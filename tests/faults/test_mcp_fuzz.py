@@ -167,7 +167,7 @@ def test_every_operation_withstands_mutated_requests(
 
     before = service.footprint()
     fuzzer = asyncio.run(run())
-    after = service.footprint()
+    after = service.settled(lambda now: now.connections <= before.connections)
     fuzzer.tally.check()
     assert fuzzer.refusals
     check_memory(before, after, sized(short=40, long=100))
@@ -189,7 +189,7 @@ def test_no_message_breaks_the_protocol(service: Attacked, stage: RecordingStage
 
     before = service.footprint()
     fuzzer = asyncio.run(run())
-    after = service.footprint()
+    after = service.settled(lambda now: now.connections <= before.connections)
     fuzzer.tally.check()
     assert fuzzer.results and fuzzer.protocol_errors
     service.log_lines()
