@@ -81,6 +81,7 @@ async def _service() -> Service:
         contacts=nothing,
         texts=nothing,
         observations=nothing,
+        signer=nothing,
         outbox=nothing,
         installation=installation,
         now=now,

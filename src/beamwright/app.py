@@ -16,10 +16,12 @@ from beamwright.adapters.compute.registry import build_compute
 from beamwright.adapters.control.registry import ControlAdapters
 from beamwright.adapters.identifiers.agency import AgencyAccount
 from beamwright.adapters.identifiers.registry import build_minter
+from beamwright.adapters.peers.http import HttpPeers
 from beamwright.adapters.postgres.backlog import PostgresBacklogs
 from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLeases
 from beamwright.adapters.postgres.contacts import PostgresContacts
 from beamwright.adapters.postgres.database import Database
+from beamwright.adapters.postgres.deliveries import PostgresDeliveries
 from beamwright.adapters.postgres.lists import PostgresLists
 from beamwright.adapters.postgres.migrate import check_folder, migrate
 from beamwright.adapters.postgres.observations import PostgresObservations
@@ -29,6 +31,9 @@ from beamwright.adapters.postgres.profiles import PostgresProfiles
 from beamwright.adapters.postgres.store import PostgresEventStore
 from beamwright.adapters.postgres.texts import PostgresTexts
 from beamwright.adapters.postgres.verdicts import PostgresVerdictLog
+from beamwright.adapters.secrets.registry import build_secrets
+from beamwright.adapters.secrets.signer import StoredKeySigner
+from beamwright.adapters.secrets.vault import VaultAccount
 from beamwright.adapters.tokens.builtin import BuiltInIssuer
 from beamwright.adapters.tokens.registry import build
 from beamwright.contexts.access.actor import actors
@@ -49,9 +54,11 @@ from beamwright.kernel.value import encode
 from beamwright.kernel.wellknown import BUILT_IN_ISSUER, CATALOGUE_SEEDER
 from beamwright.runtime.arrival import Arrival
 from beamwright.runtime.authority import AuthorityKeeper
+from beamwright.runtime.calibration_reactions import CALIBRATION_REACTIONS
 from beamwright.runtime.catalogue import install
 from beamwright.runtime.clearance_expirer import ClearanceExpirer
 from beamwright.runtime.enclosure_observer import ENCLOSURES
+from beamwright.runtime.federation_delivery import FederationDelivery
 from beamwright.runtime.health import Health
 from beamwright.runtime.identifiers import IdentifierMinting
 from beamwright.runtime.listening import Timings
@@ -61,6 +68,7 @@ from beamwright.runtime.reactions import Reactions
 from beamwright.runtime.readers import Readers
 from beamwright.runtime.run_conducts import RunConductor
 from beamwright.runtime.schedules import run_schedules
+from beamwright.runtime.sealer import Sealer
 from beamwright.runtime.seeding import seed_installation
 from beamwright.runtime.service import Service
 from beamwright.runtime.subject_reactions import SUBJECT_REACTIONS
@@ -107,11 +115,25 @@ class App:
             uri_roots=settings.compute_uri_roots,
             place=settings.compute_place,
         )
+        self.secrets = build_secrets(
+            settings.secret_store,
+            environment_prefix=settings.secret_env_prefix,
+            folder=Path(settings.secrets_folder) if settings.secrets_folder else settings.data / "secrets",
+            vault=VaultAccount(
+                url=settings.vault_addr,
+                token=settings.vault_token,
+                mount=settings.vault_mount,
+                namespace=settings.vault_namespace,
+            ),
+        )
         self.installation = Installation(
             self_facility_code=settings.self_facility_code,
             issuers=frozenset(_issuers(settings)),
             laptop=settings.laptop,
             visit_presence_limit=settings.visit_presence_limit,
+            federation_key_overlap=settings.federation_key_overlap,
+            seal_validity=settings.seal_validity,
+            artifact_max_age=settings.artifact_max_age,
             base_url=settings.base_url,
             enclosure_stale_after=settings.enclosure_stale_after,
             supply_stale_after=settings.supply_stale_after,
@@ -160,7 +182,9 @@ class App:
             self.projector.stop,
             self.minting.stop,
             self.reactions.stop,
+            self.delivery.stop,
             self.expirer.stop,
+            self.sealer.stop,
             self.run_conductor.stop,
             lambda: self.leases.release_all(self.holder),
             self.verdicts.flush,
@@ -171,6 +195,7 @@ class App:
             except UnavailableError as error:
                 log.warning("stopped_without_database", reason=error.detail)
         await self.client.aclose()
+        await self.secrets.aclose()
         await self.database.close()
 
     def _compose(self) -> None:
@@ -183,6 +208,7 @@ class App:
         self.verdict_log = PostgresVerdictLog(self.database)
         self.contacts = PostgresContacts(self.database)
         self.outbox = PostgresOutbox(self.database)
+        self.deliveries = PostgresDeliveries(self.database)
         self.holder = new_id()
         self.authority = AuthorityKeeper(
             registry(),
@@ -205,7 +231,9 @@ class App:
             contacts=self.contacts,
             texts=PostgresTexts(self.database),
             observations=PostgresObservations(self.database),
+            signer=StoredKeySigner(self.secrets),
             outbox=self.outbox,
+            deliveries=self.deliveries,
             installation=self.installation,
             now=self.clock,
             new_id=new_id,
@@ -227,12 +255,18 @@ class App:
         self.minting = IdentifierMinting(
             self.service, self.outbox, _minter(self.settings), self.leases, self.holder, identifiable
         )
+        self.peers = HttpPeers()
+        self.delivery = FederationDelivery(
+            self.service, self.deliveries, self.secrets, self.peers, self.leases, self.holder
+        )
+        reactions = (*SUBJECT_REACTIONS, *CALIBRATION_REACTIONS)
         self.reactions = Reactions(
-            self.service, PostgresPositions(self.database), self.leases, self.holder, SUBJECT_REACTIONS
+            self.service, PostgresPositions(self.database), self.leases, self.holder, reactions
         )
         self.expirer = ClearanceExpirer(
             self.service, self.leases, self.holder, self.settings.clearance_expirer_tick
         )
+        self.sealer = Sealer(self.service, self.leases, self.holder, self.settings.seal_sign_interval)
         self.run_conductor = RunConductor(
             self.service,
             self.compute,
@@ -274,8 +308,10 @@ class App:
         self._workers.start("schedules", lambda: run_schedules(self.service, self.leases, self.holder))
         self._workers.start("identifier-minter", self.minting.run)
         self._workers.start("reactions", self.reactions.run)
+        self._workers.start("federation-delivery", self.delivery.run)
         if self.settings.clearance_expirer_enabled:
             self._workers.start("clearance-expirer", self.expirer.run)
+        self._workers.start("sealer", self.sealer.run)
         if self.settings.run_conductor:
             self._workers.start("run-conductor", self.run_conductor.run)
         for observer in self.observers:

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from beamwright.kernel.compute import NOWHERE
 from beamwright.kernel.identifiers import PersistentIdentifierScheme
-from beamwright.kernel.tokens import ProviderSettings, check_providers
+from beamwright.kernel.tokens import ProviderSettings, check_address, check_providers
 from beamwright.kernel.value import Value
 
 
@@ -61,6 +61,15 @@ class Settings(Value):
     self_facility_code: Annotated[
         str, Meta(description="Code of the own Site.", pattern="^[a-z0-9-]{1,32}$")
     ] = "home"
+    seal_validity: Annotated[
+        timedelta, Meta(description="ISO 8601; how long a signed pointer of the own seal may be believed.")
+    ] = timedelta(days=7)
+    seal_sign_interval: Annotated[
+        timedelta,
+        Meta(
+            description="ISO 8601; how often a pointer is signed at least; less than half of SEAL_VALIDITY."
+        ),
+    ] = timedelta(hours=1)
     authority_poll_seconds: Annotated[
         float, Meta(description="How soon other processes see a change of authority.", ge=0.05, le=5)
     ] = 0.25
@@ -160,6 +169,40 @@ class Settings(Value):
     facility_publisher: Annotated[
         str | None, Meta(description="Publisher named with identifiers; default is the facility's own name.")
     ] = None
+    federation_key_overlap: Annotated[
+        timedelta,
+        Meta(description="ISO 8601; how long a replaced key still verifies what it has signed before."),
+    ] = timedelta(days=7)
+    artifact_max_age: Annotated[
+        timedelta, Meta(description="ISO 8601; an artifact that was issued longer ago is not taken in.")
+    ] = timedelta(days=30)
+    secret_store: Annotated[
+        str,
+        Meta(
+            description="`sources`: secrets are read where their references say; `memory`: keys that anybody can "
+            "work out, for tests, refused in production."
+        ),
+    ] = "sources"  # noqa: S105 - the name of an adapter
+    secret_env_prefix: Annotated[
+        str,
+        Meta(
+            description="How the variables begin that an `env:` reference may name; no others are read.",
+            pattern="^[A-Za-z_][A-Za-z0-9_]{3,99}$",
+        ),
+    ] = "BEAMWRIGHT_SECRET_"  # noqa: S105 - a prefix of names
+    secrets_folder: Annotated[
+        str,
+        Meta(
+            description="Folder that `file:` references lead into, by default `secrets` in the data folder; each "
+            "file has mode 0600."
+        ),
+    ] = ""
+    vault_addr: Annotated[str, Meta(description="Address of the HashiCorp Vault of `vault:` references.")] = (
+        ""
+    )
+    vault_token: Annotated[str, Meta(description="Token that it knows this service by.")] = ""
+    vault_mount: Annotated[str, Meta(description="Mount of its key-value engine, version 2.")] = "secret"
+    vault_namespace: Annotated[str, Meta(description="Its namespace, if it has several.")] = ""
     idempotency_retention_hours: Annotated[
         int, Meta(description="How long an idempotency key replays.", ge=1, le=8760)
     ] = 24
@@ -260,14 +303,26 @@ def checked(settings: Settings) -> Settings:
         raise UnsafeSettingsError("VISIT_PRESENCE_LIMIT must lie between PT1M and P366D.")
     if settings.clearance_gate not in ("bound", "required", "off"):
         raise UnsafeSettingsError("CLEARANCE_GATE must be bound, required or off.")
+    check_seal(settings)
     check_observers(settings)
     check_compute(settings)
     check_identifiers(settings)
+    check_secrets(settings)
     try:
         check_providers(settings.identity_providers)
     except ValueError as error:
         raise UnsafeSettingsError(f"IDENTITY_PROVIDERS: {error}") from None
     return settings
+
+
+def check_seal(settings: Settings) -> None:
+    """One pointer that could not be signed must not make everything published look stale."""
+    if not timedelta(seconds=1) <= settings.seal_sign_interval < settings.seal_validity / 2:
+        raise UnsafeSettingsError(
+            "SEAL_SIGN_INTERVAL must be at least PT1S and less than half of SEAL_VALIDITY."
+        )
+    if settings.seal_validity > timedelta(days=366):
+        raise UnsafeSettingsError("SEAL_VALIDITY must not exceed P366D.")
 
 
 def check_observers(settings: Settings) -> None:
@@ -301,6 +356,25 @@ def check_compute(settings: Settings) -> None:
             )
     if not timedelta(seconds=1) <= settings.compute_time_limit <= timedelta(days=366):
         raise UnsafeSettingsError("COMPUTE_TIME_LIMIT must lie between PT1S and P366D.")
+
+
+def check_secrets(settings: Settings) -> None:
+    if not timedelta(0) <= settings.federation_key_overlap <= timedelta(days=90):
+        raise UnsafeSettingsError("FEDERATION_KEY_OVERLAP must lie between PT0S and P90D.")
+    if not timedelta(hours=1) <= settings.artifact_max_age <= timedelta(days=365):
+        raise UnsafeSettingsError("ARTIFACT_MAX_AGE must lie between PT1H and P365D.")
+    if settings.secret_store not in ("sources", "memory"):
+        raise UnsafeSettingsError("SECRET_STORE must be sources or memory.")
+    if settings.app_env == "production" and settings.secret_store == "memory":  # noqa: S105 - an adapter
+        raise UnsafeSettingsError("SECRET_STORE=memory is for tests: anybody can work out its keys.")
+    if not settings.vault_addr:
+        return
+    if not settings.vault_token or not settings.vault_mount.strip("/"):
+        raise UnsafeSettingsError("VAULT_ADDR needs VAULT_TOKEN and VAULT_MOUNT.")
+    try:
+        check_address(settings.vault_addr)
+    except ValueError as error:
+        raise UnsafeSettingsError(f"VAULT_ADDR: {error}") from None
 
 
 def check_identifiers(settings: Settings) -> None:

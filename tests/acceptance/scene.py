@@ -10,6 +10,7 @@ import httpx
 from beamwright.app import registry
 from beamwright.kernel import wellknown
 from beamwright.kernel.operation import Operation
+from tests.acceptance.exchange import Exchange, Issuer, made_key, public, receive
 from tests.acceptance.stage import OWN_VISITS, Stage, done, facility, grant
 from tests.acceptance.things import CAMERA, Things
 from tests.samples import minimal
@@ -25,6 +26,7 @@ class Belongs(Enum):
 # Every aggregate has a row: a new one must say whose its objects are.
 TABLE = {
     "Actor": Belongs.TO_SOMEBODY,
+    "Artifact": Belongs.TO_SOMEBODY,
     "Assembly": Belongs.TO_ALL,
     "Asset": Belongs.TO_SOMEBODY,
     "Calibration": Belongs.TO_SOMEBODY,
@@ -34,6 +36,7 @@ TABLE = {
     "Clearance": Belongs.TO_SOMEBODY,
     "ClearanceTemplate": Belongs.TO_SOMEBODY,
     "Conduit": Belongs.TO_ALL,
+    "Credential": Belongs.TO_SOMEBODY,
     "Decision": Belongs.TO_SOMEBODY,
     "Enclosure": Belongs.TO_SOMEBODY,
     "Facility": Belongs.TO_ALL,
@@ -43,12 +46,15 @@ TABLE = {
     "Method": Belongs.TO_ALL,
     "Model": Belongs.TO_ALL,
     "Mount": Belongs.TO_SOMEBODY,
+    "Permit": Belongs.TO_SOMEBODY,
     "Plan": Belongs.TO_SOMEBODY,
     "Policy": Belongs.TO_ALL,
     "Practice": Belongs.TO_SOMEBODY,
     "Recipe": Belongs.TO_SOMEBODY,
     "Role": Belongs.TO_ALL,
     "Run": Belongs.TO_SOMEBODY,
+    # A Peer's; the own one is for all.
+    "Seal": Belongs.TO_SOMEBODY,
     "Subject": Belongs.TO_SOMEBODY,
     "Supply": Belongs.TO_SOMEBODY,
     "Surface": Belongs.TO_ALL,
@@ -113,6 +119,7 @@ class Scene:
         }
         self.objects |= self.equipment(Things(stage))
         self.objects |= self.work(Things(stage), self.objects["Asset"])
+        self.objects |= self.federation(Exchange(stage))
         self.revision = self.revised(self.objects["Calibration"])
         citation = {"creators": [{"actor_id": self.owner.id}]}
         subject = f"/subjects/{self.objects['Subject']}/persistent-identifier/request"
@@ -167,6 +174,19 @@ class Scene:
             "Subject": things.subject(),
         }
 
+    def federation(self, exchange: Exchange) -> dict[str, str]:
+        """An artifact of a peer, and what speaks for it: no secret of ours is needed."""
+        issuer = Issuer(exchange)
+        online, root = public(made_key()), made_key()
+        exchange.believe(issuer.id, online, root, exchange.key_statement(issuer.code, online, root))
+        permit = issuer.permit(terms={"automatic": False})
+        return {
+            "Artifact": done(receive(exchange.admin, issuer.envelope()))["artifact_id"],
+            "Credential": issuer.credential,
+            "Permit": permit,
+            "Seal": issuer.id,
+        }
+
     def _wait_for_identifier(self, subject: str) -> None:
         """The minter's event comes by itself, and must not come while a test counts."""
         deadline = time.monotonic() + 30
@@ -201,6 +221,9 @@ class Scene:
             field = registry().aggregates[aggregate].id_field
             if field in body:
                 body[field] = id
+        if operation.target in self.objects:
+            # A seal has the id of its facility, and so a field of the same name.
+            body[operation.path_fields[0]] = self.objects[operation.target]
         if operation.reads and "version_tag" in body:
             body["version_tag"] = "initial"
         for field, named in NAMING.get(operation.name, {}).items():

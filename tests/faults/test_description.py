@@ -57,7 +57,12 @@ class Visitor:
         headers = {"authorization": f"Bearer {self.service.token(self.stage.subject(known))}"}
         began = time.perf_counter()
         answer = case.call(base_url=self.service.url, headers=headers, timeout=20)
-        self.tally.note(known.name, answer.status_code, time.perf_counter() - began, answer.text)
+        self.tally.note(
+            known.name,
+            answer.status_code,
+            time.perf_counter() - began,
+            answer.content.decode(errors="replace"),
+        )
         case.validate_response(answer, checks=WANTED)
 
 

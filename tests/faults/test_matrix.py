@@ -100,7 +100,10 @@ FOR_MACHINES = {"end_run_conduct", "observe_enclosure_status", "observe_supply_s
 # Commands that go over whatever their caller reaches.
 OVER_ALL = {"request_missing_asset_persistent_identifiers"}
 # Reads of a part that the object of the scene does not have: this refusal shows that the object was found.
-PARTS = {"get_run_conduct": "RunConductNotFoundError"}
+PARTS = {
+    "get_run_conduct": "RunConductNotFoundError",
+    "get_seal_key_statement": "SealNoPendingKeyError",
+}
 # What agents may do inside the service, beside reading all that is work.
 AGENT_INSIDE = {
     "append_run_logbook_entry",
@@ -126,6 +129,7 @@ LEFT_BEHIND = (
     "entries_run_observations",
     "erasable_texts",
     "events",
+    "federation_outbox",
     "idempotency",
     "identifier_outbox",
     "run_channels",

@@ -257,3 +257,10 @@ def test_canonical_json_sorts_sets_and_keys() -> None:
     value = Mixed(ids=frozenset("cab"), by_id={UUID(int=2): 2, UUID(int=1): 1})
     assert msgspec.json.decode(encode(value), type=Mixed) == value
     assert encode(value).index(str(UUID(int=1)).encode()) < encode(value).index(str(UUID(int=2)).encode())
+
+
+def test_an_id_that_two_aggregates_share_means_the_operations_own() -> None:
+    operations = registry().operations
+    assert operations["get_seal"].target == "Seal"
+    assert operations["get_facility"].target == "Facility"
+    assert operations["add_facility_trust_anchor"].target == "Facility"

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import pytest
 
 import beamwright.contexts
@@ -17,13 +18,16 @@ from beamwright.contexts.access.actor import (
     ActorRegistered,
     IdentityUnlinkReason,
 )
+from beamwright.contexts.federation.credential import CredentialPurpose, CredentialRegistered, triple
+from beamwright.contexts.federation.seal import SealPointerSigned
 from beamwright.contexts.trust.zone import ZoneDefined, ZoneRetired, ZoneUpdated
 from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.event import Event, event_type
+from beamwright.kernel.log_digest import EMPTY, advanced
 from beamwright.kernel.registry import discover
 from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.store import Mark, Stored
-from beamwright.kernel.value import encode
+from beamwright.kernel.value import encode, replace
 from beamwright.maintenance import verify_database
 from beamwright.runtime.verification import (
     MOST_KEPT,
@@ -37,6 +41,17 @@ from beamwright.runtime.verification import (
     Report,
     verify,
 )
+from tests.contexts.federation.seal_examples import (
+    BEGUN,
+    OFFLINE_ID,
+    ONLINE,
+    ROOT,
+    Pair,
+    pointer,
+    pointer_signed,
+    registered,
+)
+from tests.contexts.federation.seal_examples import STRANGER as OTHER_KEY
 
 REGISTRY = discover(beamwright.contexts)
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -108,6 +123,11 @@ class Store:
             if stored.stream_type == stream_type:
                 yield stored
 
+    async def in_order(self, until: Mark) -> AsyncIterator[Stored]:
+        for stored in sorted(self.log, key=lambda each: each.mark):
+            if stored.mark <= until:
+                yield stored
+
     async def claims(self, stream_type: str) -> AsyncIterator[tuple[UUID, ClaimKey]]:
         for type, id, key in sorted(self.held):
             if type == stream_type:
@@ -165,8 +185,32 @@ def with_actor(store: Store, *more: Event) -> Store:
     return store.write(REGISTERED, *more)
 
 
+def with_pointers(store: Store, *events: Event, by: Pair = ONLINE) -> Store:
+    """The own seal, with a pointer after its beginning and one after these events."""
+    root = registered(CredentialPurpose.SEAL_OFFLINE_ROOT, ROOT)
+    store.held.append(("Credential", OFFLINE_ID, credential_claim(root)))
+    store.write(root, BEGUN)
+    sign(store, 1)
+    store.write(*events)
+    return sign(store, 2, by)
+
+
+def credential_claim(event: CredentialRegistered) -> ClaimKey:
+    return "credential-triple", triple(event.facility_id, event.audience, event.purpose)
+
+
+def sign(store: Store, number: int, by: Pair = ONLINE) -> Store:
+    log = advanced(EMPTY, sorted(store.log, key=lambda each: each.mark))
+    said = pointer(number, log_position=log.mark.token(), log_digest=log.digest)
+    return store.write(pointer_signed(said, by))
+
+
+def alter(store: Store, number: int, **changes: Any) -> None:
+    store.log[number] = store.log[number]._replace(**changes)
+
+
 def test_store_that_agrees_is_clean(store: Store) -> None:
-    with_actor(with_zone(store), LINKED)
+    with_pointers(with_actor(with_zone(store), LINKED))
     store.logins = [(ACTOR, (LOGIN, "urn:here"))]
     store.zone_lists = [ZoneList(Mark(200, 9), {ZONE: (1, "Hutch")})]
     store.kept = [KeptAnswer("key", True)]
@@ -348,6 +392,46 @@ def test_logins_are_those_linked(
 def test_epoch_that_is_not_the_newest_event(store: Store) -> None:
     with_actor(store).newest = 7
     assert found(store, Check.AUTHORITY) == [("epoch 7", "the newest event lies at 1")]
+
+
+def test_an_altered_event_is_found_by_the_first_pointer_after_it(store: Store) -> None:
+    with_pointers(with_zone(store), RETIRED)
+    store.held = [each for each in store.held if each[0] != "Zone"]
+    sign(store.write(REGISTERED), 3).profiled = {ACTOR}
+    assert verified(store).clean
+    alter(store, 4, correlation_id="other")
+    [(subject, detail)] = found(store, Check.POINTERS)
+    assert subject == "pointer 2" and "is not the one that was signed" in detail
+
+
+def test_a_pointer_that_another_key_signed_is_found(store: Store) -> None:
+    with_pointers(store, by=OTHER_KEY)
+    assert found(store, Check.POINTERS) == [("pointer 2", "is not what a key of the seal has signed")]
+
+
+def test_a_pointer_made_to_fit_an_altered_log_is_not_as_it_was_signed(store: Store) -> None:
+    with_pointers(store)
+    alter(store, 0, correlation_id="other")
+    log = advanced(EMPTY, store.log[:2])
+    first = store.log[2]
+    signed = msgspec.json.decode(first.tagged, type=SealPointerSigned)
+    alter(store, 2, tagged=encode(replace(signed, log_digest=log.digest)).decode())
+    subjects = [subject for subject, _ in found(store, Check.POINTERS)]
+    assert subjects == ["pointer 1", "pointer 2"]
+
+
+def test_pointers_are_held_against_the_root_of_their_own_seal(store: Store) -> None:
+    other = registered(CredentialPurpose.SEAL_OFFLINE_ROOT, OTHER_KEY)
+    other = replace(other, credential_id=UUID(int=900), audience="urn:test:elsewhere")
+    store.held.append(("Credential", UUID(int=900), credential_claim(other)))
+    assert verified(with_pointers(store.write(other))).clean
+
+
+def test_a_root_that_was_put_in_its_place_vouches_for_nothing(store: Store) -> None:
+    with_pointers(store)
+    false = registered(CredentialPurpose.SEAL_OFFLINE_ROOT, OTHER_KEY)
+    alter(store, 0, tagged=encode(false).decode())
+    assert "pointer 1" in [subject for subject, _ in found(store, Check.POINTERS)]
 
 
 def test_many_findings_are_counted_and_the_first_kept(store: Store) -> None:

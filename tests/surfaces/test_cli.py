@@ -448,7 +448,7 @@ def test_verify_finds_nothing_while_the_service_runs(installation: Installation)
     installation.define_zone()
     output = installation.done("verify")
     assert output.splitlines()[-1] == "All of it agrees."
-    assert len(re.findall(r" 0 *$", output, re.M)) == 8
+    assert len(re.findall(r" 0 *$", output, re.M)) == 9
 
 
 def test_database_that_is_not_there(folder: Path) -> None:

@@ -35,6 +35,7 @@ class Test(StrEnum):
     AT_LEAST = ">="
     BEFORE = "<"
     PASSED = "passed"
+    AHEAD = "ahead"
     MATCHED_BY = "matched by"
 
 

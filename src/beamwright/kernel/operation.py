@@ -1,7 +1,7 @@
 """What an operation is: a typed request that knows its route, and how to be decided or answered."""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import (
@@ -26,10 +26,13 @@ from .observations import Observations
 from .observing import Contacts
 from .profiles import Profiles
 from .roles import ActorKind
+from .secret_store import Signer
 from .value import Value
 
 if TYPE_CHECKING:
     from .aggregate import Aggregate, History, HistoryRequest, ListRequest, Page
+    from .delivery import Delivery
+    from .log_digest import LogDigest, SignedDigest
     from .trees import Subtree, SubtreeRequest
 
 
@@ -53,6 +56,12 @@ class Installation(Value):
     issuers: frozenset[str] = frozenset()
     laptop: bool = False
     visit_presence_limit: timedelta = timedelta(days=1)
+    # How long a replaced key still verifies what it has signed before.
+    federation_key_overlap: timedelta = timedelta(days=7)
+    # How long a signed pointer may be believed.
+    seal_validity: timedelta = timedelta(days=7)
+    # What was issued before is no longer taken in.
+    artifact_max_age: timedelta = timedelta(days=30)
     base_url: str = "http://127.0.0.1:8000"
     enclosure_stale_after: timedelta = timedelta(seconds=60)
     supply_stale_after: timedelta = timedelta(seconds=60)
@@ -82,11 +91,18 @@ class World(Protocol):
     @property
     def now(self) -> datetime: ...
     @property
+    def new_id(self) -> UUID:
+        """The id of what the command creates, for a statement that is signed before it is decided."""
+        ...
+
+    @property
     def authority(self) -> Authority: ...
     @property
     def profiles(self) -> Profiles: ...
     @property
     def observations(self) -> Observations: ...
+    @property
+    def signer(self) -> Signer: ...
     @property
     def correlation_id(self) -> str: ...
     @property
@@ -173,7 +189,23 @@ class World(Protocol):
         """Wait, bounded, until the aggregate's list has seen the append that gave out this token."""
         ...
 
+    async def events[S: Value, E: Event](self, aggregate: "Aggregate[S, E]", id: UUID) -> Sequence[E]:
+        """Every event of one stream in order, guarded and reached for like its state."""
+        ...
+
+    async def log_digest(self, begun: "LogDigest") -> "LogDigest":
+        """The digest of all that readers of the log may see now, going on from one that is known."""
+        ...
+
+    async def disagreeing(self, signed: Iterable["SignedDigest"]) -> Sequence["SignedDigest"]:
+        """Those of several signed digests that the log, read from its beginning, does not bear out."""
+        ...
+
     async def verdicts(self, request: Any) -> tuple[Sequence[Any], str | None]: ...
+    async def deliveries(self, statement_ids: Collection[UUID]) -> Mapping[UUID, "Delivery"]:
+        """How far statements have come to the peers they are for; what is sent to nobody is absent."""
+        ...
+
     async def identifier_requests(self, request: Any) -> tuple[Sequence[Any], str | None]: ...
     async def feed(self, request: Any) -> Any: ...
 

@@ -9,8 +9,9 @@ from typing import Any, cast
 import msgspec
 
 from .aggregate import Aggregate
-from .event import Event
+from .event import Event, event_type
 from .operation import Command, Operation, Query
+from .secret_store import Secrets, secrets_of
 from .value import replace
 
 
@@ -23,9 +24,8 @@ class Registry:
 
     def __init__(self, aggregates: Sequence[Aggregate[Any, Any]]) -> None:
         self.aggregates: Mapping[str, Aggregate[Any, Any]] = _unique((a.name, a) for a in aggregates)
-        by_id_field = {a.id_field: a.name for a in aggregates}
         self.operations: Mapping[str, Operation] = _unique(
-            (op.name, replace(op, target=by_id_field.get(op.path_fields[0]) if op.path_fields else None))
+            (op.name, replace(op, target=_target(op, a, aggregates)))
             for a in aggregates
             for op in a.operations
         )
@@ -35,6 +35,8 @@ class Registry:
         self.owner: Mapping[type[Event], Aggregate[Any, Any]] = _unique(
             (event, a) for a in aggregates for event in a.event_classes
         )
+        # What is secret in the payload of each type of event, whatever its version.
+        self.secrets: Mapping[str, Secrets] = _secrets_by_event(aggregates)
         self.contexts = sorted({op.context for op in self.operations.values()})
         self._check()
 
@@ -61,6 +63,26 @@ def discover(package: ModuleType) -> Registry:
                 aggregate = cast(Aggregate[Any, Any], value)
                 found[id(aggregate)] = aggregate
     return Registry(sorted(found.values(), key=lambda aggregate: aggregate.name))
+
+
+def _target(
+    operation: Operation, own: Aggregate[Any, Any], aggregates: Sequence[Aggregate[Any, Any]]
+) -> str | None:
+    """What the path names: a seal has the id of its facility, but only in its own operations is it meant by it."""
+    if not operation.path_fields:
+        return None
+    named = [each for each in aggregates if each.id_field == operation.path_fields[0]]
+    named.sort(key=lambda each: (each is not own, each.id_field != f"{each.snake}_id"))
+    return named[0].name if named else None
+
+
+def _secrets_by_event(aggregates: Sequence[Aggregate[Any, Any]]) -> dict[str, Secrets]:
+    found: dict[str, Secrets] = {}
+    for event in (each for a in aggregates for each in (*a.event_classes, *a.upcasters)):
+        if secrets := secrets_of(event):
+            name = event_type(event).name
+            found[name] = {**found.get(name, {}), **secrets}
+    return found
 
 
 def _unique[K, V](pairs: Iterable[tuple[K, V]]) -> dict[K, V]:

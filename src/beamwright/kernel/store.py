@@ -2,11 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 from .errors import InvalidError
 from .event import Beside, Claim
+
+if TYPE_CHECKING:
+    from .epochs import Epoch
 
 type StreamName = tuple[str, UUID]
 
@@ -207,6 +210,10 @@ class EventStore(Protocol):
 
     async def place(self, token: str) -> Mark:
         """Where a token points; a token of something that a restore lost is refused."""
+        ...
+
+    async def epochs(self) -> Sequence["Epoch"]:
+        """The restores that this log has gone through, newest first."""
         ...
 
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:

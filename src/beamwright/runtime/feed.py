@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from beamwright.contexts.trust.feed import FeedItem, FeedPage, ListEvents
 from beamwright.kernel.store import BEGINNING, EventStore, LogFilter, Stored
 
@@ -31,16 +29,14 @@ async def read_feed(work: "UnitOfWork", store: EventStore, request: ListEvents) 
                 break
             mark = event.mark
             if (event.stream_type, event.stream_id) in visible:
-                items.append(feed_item(event))
+                items.append(feed_item(event, work.shown_payload(event)))
         else:
             mark = reached
         scanned, fruitless = scanned + len(events), fruitless + (not events)
     return FeedPage(items=items, next=mark.token())
 
 
-def feed_item(event: Stored) -> FeedItem:
-    data: dict[str, Any] = msgspec.json.decode(event.tagged)
-    del data["event_type"]
+def feed_item(event: Stored, data: dict[str, Any]) -> FeedItem:
     return FeedItem(
         specversion="1.0",
         id=event.event_id,

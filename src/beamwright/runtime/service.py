@@ -13,6 +13,7 @@ import msgspec
 
 from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.authority import Authority, AuthzResult
+from beamwright.kernel.delivery import Deliveries
 from beamwright.kernel.erasable import Texts
 from beamwright.kernel.errors import (
     ConcurrencyError,
@@ -47,6 +48,7 @@ from beamwright.kernel.problem import problem
 from beamwright.kernel.profiles import LoginTakenError, Profiles
 from beamwright.kernel.registry import Registry
 from beamwright.kernel.seams import Clock, Lists, NewId
+from beamwright.kernel.secret_store import Signer
 from beamwright.kernel.store import (
     AnsweredBeforeError,
     Append,
@@ -62,6 +64,7 @@ from beamwright.kernel.value import encode, replace
 from .authority import AuthorityKeeper
 from .call import Call, Outcome
 from .folding import Folding
+from .log_digests import LogDigests
 from .readers import Readers
 from .shapes import shape_error
 from .verdicts import Verdicts
@@ -92,7 +95,9 @@ class Service:
         contacts: ContactBook,
         texts: Texts,
         observations: Observations,
+        signer: Signer,
         outbox: Outbox,
+        deliveries: Deliveries,
         installation: Installation,
         now: Clock,
         new_id: NewId,
@@ -108,12 +113,15 @@ class Service:
         self.contacts = contacts
         self.texts = texts
         self.observations = observations
+        self.signer = signer
         self.outbox = outbox
+        self.deliveries = deliveries
         self.installation = installation
         self.now = now
         self.new_id = new_id
         self._running: set[IdempotencyKey] = set()
         self._line = asyncio.Lock()
+        self.log_digests = LogDigests(store)
         self.writer = Writer(registry, new_id)
         self._state_decoders = {
             name: msgspec.json.Decoder(aggregate.state) for name, aggregate in registry.aggregates.items()
@@ -336,7 +344,7 @@ class Service:
             now=work.now,
             principal_id=caller.principal_id,
             principal_kind=caller.kind,
-            new_id=call.new_id or self.new_id(),
+            new_id=work.new_id,
         )
         decided = command.decide(seen, occasion)
         records = [decided] if isinstance(decided, Event) else decided

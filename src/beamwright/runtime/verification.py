@@ -8,9 +8,12 @@ from uuid import UUID
 
 from beamwright.contexts.access.actor import Actor
 from beamwright.kernel.aggregate import Aggregate
+from beamwright.kernel.log_digest import DigestComparison
 from beamwright.kernel.registry import Registry
 from beamwright.kernel.store import BEGINNING, Mark, Stored
 from beamwright.kernel.value import Value
+
+from .signed_pointers import signed_pointers
 
 MOST_KEPT = 20
 STEP = 500
@@ -32,6 +35,7 @@ class Check(StrEnum):
     LISTS = "every row of a list is the fold of its stream up to the list's bookmark"
     PROFILES = "profiles and logins are those of the actors that are not forgotten"
     AUTHORITY = "the authority's epoch is its newest event"
+    POINTERS = "every pointer of the own seal is as it was signed, and so is the log that it covers"
 
 
 class Finding(Value):
@@ -91,6 +95,10 @@ class Records(Protocol):
         """By stream, then by version."""
         ...
 
+    def in_order(self, until: Mark) -> AsyncIterator[Stored]:
+        """Every event up to a mark, in reading order."""
+        ...
+
     def claims(self, stream_type: str) -> AsyncIterator[tuple[UUID, ClaimKey]]: ...
     def answers(self) -> AsyncIterator[KeptAnswer]: ...
     async def lists(self, aggregate: Aggregate[Any, Any]) -> Sequence[Generation]: ...
@@ -147,7 +155,25 @@ async def verify(records: Records, registry: Registry, progress: Progress) -> Re
     epoch = await records.epoch()
     if epoch != newest_authority:
         report.find(Check.AUTHORITY, f"epoch {epoch}", f"the newest event lies at {newest_authority}")
+    await _pointers(records, report)
     return report
+
+
+async def _pointers(records: Records, report: Report) -> None:
+    """The own seal's pointers against their signatures, and against the log read once more in its order."""
+    pointers = await signed_pointers(records.events)
+    report.look(Check.POINTERS, len(pointers.events))
+    for number in pointers.forged:
+        report.find(Check.POINTERS, f"pointer {number}", "is not what a key of the seal has signed")
+    comparison = DigestComparison(pointers.digests)
+    if pointers.digests:
+        async for stored in records.in_order(max(each.mark for each in pointers.digests)):
+            comparison.take(stored)
+    for signed in comparison.finish():
+        detail = f"the log up to {signed.mark.token()} is not the one that was signed; see what was altered, removed "
+        report.find(
+            Check.POINTERS, f"pointer {signed.number}", f"{detail}or put there since the pointer before"
+        )
 
 
 async def _unknown_type(records: Records, report: Report, stream_type: str, size: int) -> None:

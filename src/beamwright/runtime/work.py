@@ -1,6 +1,6 @@
 """One request's view of the world: remembers the version of every stream it read, and guards its reach."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
@@ -25,6 +25,7 @@ from beamwright.kernel.authority import (
     Reach,
 )
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor
+from beamwright.kernel.delivery import Delivery
 from beamwright.kernel.errors import (
     AuthorizationDeniedError,
     DomainError,
@@ -32,10 +33,12 @@ from beamwright.kernel.errors import (
     NotFoundError,
 )
 from beamwright.kernel.event import Belonging, Event
+from beamwright.kernel.log_digest import LogDigest, SignedDigest
 from beamwright.kernel.observations import Observations
 from beamwright.kernel.observing import Contacts
 from beamwright.kernel.operation import Command, Installation, Operation, Query
 from beamwright.kernel.profiles import Profiles
+from beamwright.kernel.secret_store import Signer, redacted, secrets_of
 from beamwright.kernel.store import Mark, Stored, StreamName
 from beamwright.kernel.trees import Branch, Node, Subtree, SubtreeRequest
 from beamwright.kernel.value import Value
@@ -74,6 +77,7 @@ class UnitOfWork:
         # Whether the decision is based on the authority itself, and not only allowed by it.
         self.consulted = False
         self.now = now
+        self.new_id = call.new_id or service.new_id()
         self.loaded: dict[StreamName, Loaded] = {}
         self.absent: set[StreamName] = set()
         self.searched: dict[str, Mark] = {}
@@ -106,6 +110,10 @@ class UnitOfWork:
     @property
     def observations(self) -> Observations:
         return self._service.observations
+
+    @property
+    def signer(self) -> Signer:
+        return self._service.signer
 
     @property
     def correlation_id(self) -> str:
@@ -251,6 +259,7 @@ class UnitOfWork:
             await aggregate.extras(self, states) if aggregate.extras else [None] * len(rows)
         )
         names = await self.profiles.names({row.created_by for _, row in rows})
+        shown = [redacted(state, secrets_of(aggregate.state)) for state in states]
         return [
             aggregate.view(
                 **{field: getattr(state, field) for field in aggregate.shown},
@@ -261,7 +270,7 @@ class UnitOfWork:
                 created_by=row.created_by,
                 created_by_name=names[row.created_by],
             )
-            for (state, row), extra in zip(rows, extras, strict=True)
+            for state, (_, row), extra in zip(shown, rows, extras, strict=True)
         ]
 
     async def page(self, aggregate: Aggregate[Any, Any], request: ListRequest) -> Page:
@@ -287,13 +296,36 @@ class UnitOfWork:
         last = self.loaded[aggregate.name, id]
         more = bool(events) and events[-1].version < last.version
         return History(
-            items=[recorded(event, names[event.principal_id]) for event in events],
+            items=[recorded(event, self.shown_payload(event), names[event.principal_id]) for event in events],
             next_version=events[-1].version if more else None,
             as_of=last.stream.mark.token(),
         )
 
+    async def events[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> Sequence[E]:
+        await self.load(aggregate, id)
+        # What was loaded may know no more than the state.
+        name, version = (aggregate.name, id), self.version(aggregate, id)
+        stream = await self._service.store.read_until(name, version, None)
+        assert stream is not None, name
+        return [aggregate.current(event) for event in aggregate.stream_decoder.decode(stream.events)]
+
+    async def log_digest(self, begun: LogDigest) -> LogDigest:
+        return await self._service.log_digests.since(begun)
+
+    async def disagreeing(self, signed: Iterable[SignedDigest]) -> Sequence[SignedDigest]:
+        return await self._service.log_digests.disagreeing(signed)
+
+    def shown_payload(self, event: Stored) -> dict[str, Any]:
+        """An event's own fields as they leave the service: without what is secret."""
+        payload: dict[str, Any] = msgspec.json.decode(event.tagged)
+        del payload["event_type"]
+        return redacted(payload, self._service.registry.secrets.get(event.event_type, {}))
+
     async def verdicts(self, request: Any) -> tuple[Sequence[Any], str | None]:
         return await self._service.verdicts.log.page(request)
+
+    async def deliveries(self, statement_ids: Collection[UUID]) -> Mapping[UUID, Delivery]:
+        return await self._service.deliveries.of(statement_ids)
 
     async def identifier_requests(self, request: Any) -> tuple[Sequence[Any], str | None]:
         found, next_cursor = await self._service.outbox.page(request)
@@ -408,9 +440,7 @@ def denied(
     )
 
 
-def recorded(event: Stored, name: str) -> RecordedEvent:
-    payload: dict[str, Any] = msgspec.json.decode(event.tagged)
-    del payload["event_type"]
+def recorded(event: Stored, payload: dict[str, Any], name: str) -> RecordedEvent:
     return RecordedEvent(
         event_id=event.event_id,
         version=event.version,

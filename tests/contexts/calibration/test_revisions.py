@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +44,8 @@ from beamwright.contexts.calibration.revisions import (
     VerifyCalibrationRevision,
     WithdrawCalibrationRevision,
 )
+from beamwright.contexts.federation.artifact import Artifact, ArtifactStatus
+from beamwright.contexts.federation.permit import ArtifactKind
 from beamwright.kernel.cursor import InvalidCursorError
 from beamwright.kernel.event import Event
 from beamwright.kernel.value import replace
@@ -65,13 +66,16 @@ from tests.contexts.calibration.examples import (
     verified,
     withdrawn,
 )
+from tests.contexts.federation.exchange import accepted
 from tests.rules import NEW_ID, NOW, OCCASION, PRINCIPAL, outcome
 
 APPEND = AppendCalibrationRevision(calibration_id=CALIBRATION, value={"center": 1024.5}, source=ASSERTED)
 AS_VERIFIER = replace(OCCASION, principal_id=VERIFIER)
 
 
-def seen(*events: Event, code: str = "rotation_center", artifact: Any = None) -> CalibrationAndQuantity:
+def seen(
+    *events: Event, code: str = "rotation_center", artifact: Artifact | None = None
+) -> CalibrationAndQuantity:
     return CalibrationAndQuantity(
         calibration=calibration(*events), quantity=quantity(code), artifact=artifact
     )
@@ -197,14 +201,9 @@ def test_what_is_superseded_is_here_and_stands(history: list[Event]) -> None:
     assert outcome(command, seen(*history)) == CalibrationSupersededRevisionError
 
 
-def artifact(**changes: Any) -> Any:
-    accepted = {
-        "id": R3,
-        "status": "Accepted",
-        "artifact_kind": "CalibrationRevision",
-        "content": {"quantity": "rotation_center", "operating_point": POINT, "value": {"center": 1024.5}},
-    }
-    return SimpleNamespace(**accepted | changes)
+def artifact(**changes: Any) -> Artifact:
+    content = {"quantity": "rotation_center", "operating_point": POINT, "value": {"center": 1024.5}}
+    return replace(accepted(content=content), **changes)
 
 
 IMPORT = replace(APPEND, source=CalibrationSource(kind=CalibrationSourceKind.IMPORTED, id=R3))
@@ -217,8 +216,8 @@ def test_what_an_accepted_artifact_tells_is_imported() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"status": "Quarantined"},
-        {"artifact_kind": "Recipe"},
+        {"status": ArtifactStatus.QUARANTINED},
+        {"artifact_kind": ArtifactKind.RECIPE},
         {"content": None},
         {"content": {"quantity": "rotation_center", "operating_point": POINT, "value": {"center": 1}}},
         {"content": {"quantity": "magnification", "operating_point": POINT, "value": {"center": 1024.5}}},
@@ -248,7 +247,10 @@ def test_refusals_of_a_revision_come_in_their_order() -> None:
     for mend, refusal in mends:
         wrong = replace(wrong, **mend)
         assert outcome(wrong, seen(RETIRED)) == refusal
-    assert outcome(wrong, seen(artifact=artifact(status="x"))) == CalibrationSupersededRevisionError
+    assert (
+        outcome(wrong, seen(artifact=artifact(status=ArtifactStatus.REJECTED)))
+        == CalibrationSupersededRevisionError
+    )
 
 
 VERIFY = VerifyCalibrationRevision(calibration_id=CALIBRATION, revision_id=R1, note=" repeated ")

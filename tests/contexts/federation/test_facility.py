@@ -9,20 +9,33 @@ from uuid import UUID
 import pytest
 
 from beamwright.contexts.access.actor import Actor, ActorNotFoundError
+from beamwright.contexts.federation.credential import (
+    Credential,
+    CredentialPurpose,
+    CredentialStatus,
+    Key,
+)
+from beamwright.contexts.federation.decommissioning import (
+    DecommissionFacility,
+    FacilityHasActiveChildrenError,
+    FacilityInUseError,
+    FacilityIsOwnSiteError,
+    FacilityPlace,
+)
 from beamwright.contexts.federation.facility import (
     AssignFacilityExternalRef,
-    DecommissionFacility,
     Facility,
+    FacilityCannotAddTrustAnchorError,
     FacilityCannotDecommissionError,
+    FacilityCannotRemoveTrustAnchorError,
     FacilityCannotUpdateError,
     FacilityDecommissioned,
     FacilityExternalRefAssigned,
-    FacilityHasActiveChildrenError,
-    FacilityIsOwnSiteError,
     FacilityKind,
     FacilityNotFoundError,
-    FacilityPlace,
     FacilityRegistered,
+    FacilityTrustAnchorAdded,
+    FacilityTrustAnchorRemoved,
     FacilityUpdated,
     InvalidFacilityBaseUrlError,
     InvalidFacilityCodeError,
@@ -34,6 +47,12 @@ from beamwright.contexts.federation.facility import (
     facilities,
     facility_extras,
 )
+from beamwright.contexts.federation.permit import (
+    FederationPermitStatus,
+    Permit,
+    PermitDirection,
+    PermitTerms,
+)
 from beamwright.contexts.federation.registration import (
     FacilityParentNotActiveError,
     FacilityPeerActorKindError,
@@ -43,6 +62,17 @@ from beamwright.contexts.federation.registration import (
     RegisterFacility,
     UpdateFacility,
 )
+from beamwright.contexts.federation.seal import Seal
+from beamwright.contexts.federation.trust_anchors import (
+    AddFacilityTrustAnchor,
+    FacilityTrustAnchorAlreadyPresentError,
+    FacilityTrustAnchorInUseError,
+    FacilityTrustAnchorMismatchError,
+    FacilityTrustAnchorNotPresentError,
+    FacilityWithRoot,
+    FacilityWithSeal,
+    RemoveFacilityTrustAnchor,
+)
 from beamwright.kernel.errors import DomainError
 from beamwright.kernel.operation import Installation
 from beamwright.kernel.profiles import ExternalRef
@@ -51,7 +81,7 @@ from beamwright.kernel.value import replace
 from tests.grids import check_grid
 from tests.rules import NEW_ID, NOW, given, outcome
 
-SITE, AREA, PEER, ACCOUNT = (UUID(int=number) for number in (2, 3, 4, 5))
+SITE, AREA, PEER, ACCOUNT, ROOT = (UUID(int=number) for number in (2, 3, 4, 5, 6))
 URL = "https://peer.example.org/api"
 
 SITE_REGISTERED = FacilityRegistered(
@@ -213,7 +243,7 @@ def test_register_refuses_in_order(command: RegisterFacility, refusal: type[Doma
 # --- what register and update see ---
 
 
-def world(*states: Facility | Actor) -> Any:
+def world(*states: Facility | Actor | Credential | Permit) -> Any:
     known: Mapping[UUID, Any] = {state.id: state for state in states}
 
     async def load(aggregate: Any, id: UUID) -> Any:
@@ -221,8 +251,10 @@ def world(*states: Facility | Actor) -> Any:
             raise aggregate.missing.of(aggregate.name, id)
         return known[id]
 
-    async def find(aggregate: Any, *, parent_id: UUID) -> list[Any]:
-        return [state for state in states if getattr(state, "parent_id", None) == parent_id]
+    async def find(aggregate: Any, **filters: UUID) -> list[Any]:
+        [(field, id)] = filters.items()
+        kind = aggregate.state
+        return [state for state in states if isinstance(state, kind) and getattr(state, field) == id]
 
     return SimpleNamespace(
         load=load,
@@ -351,8 +383,43 @@ def test_assign_refuses_a_malformed_reference(command: AssignFacilityExternalRef
 DECOMMISSION = DecommissionFacility(facility_id=SITE, reason=" sold ")
 
 
-def place(facility: Facility, *children: Facility, own: str = "home") -> FacilityPlace:
-    return FacilityPlace(facility=facility, children=children, self_facility_code=own)
+def place(facility: Facility, *children: Facility, own: str = "home", **found: Any) -> FacilityPlace:
+    return FacilityPlace(facility=facility, children=children, self_facility_code=own, **found)
+
+
+def key(status: CredentialStatus = CredentialStatus.ACTIVE, **changes: Any) -> Credential:
+    """A root key of the peer."""
+    root = Credential(
+        id=ROOT,
+        site_code="home",
+        facility_id=PEER,
+        audience="urn:peer",
+        purpose=CredentialPurpose.SEAL_OFFLINE_ROOT,
+        current=Key(since_at=NOW),
+        status=status,
+    )
+    return root.__replace__(**changes)
+
+
+def flow(status: FederationPermitStatus) -> Permit:
+    """A permit for the peer."""
+    return Permit(
+        id=UUID(int=7),
+        site_code="home",
+        peer_facility_id=PEER,
+        audience="urn:peer",
+        purpose="calibration-exchange",
+        direction=PermitDirection.INBOUND,
+        allowed_credential_ids=frozenset(),
+        allowed_artifact_kinds=frozenset(),
+        accepted_tiers=frozenset(),
+        terms=PermitTerms(automatic=True),
+        status=status,
+    )
+
+
+KEYS = (key(CredentialStatus.REVOKED),)
+FLOWS = (flow(FederationPermitStatus.REVOKED),)
 
 
 def test_decommission_needs_nothing_but_decommissioned_children() -> None:
@@ -366,7 +433,8 @@ def test_decommission_needs_nothing_but_decommissioned_children() -> None:
         (replace(DECOMMISSION, reason=" "), place(CLOSED_SITE), InvalidFacilityReasonError),
         (DECOMMISSION, place(CLOSED_SITE, THE_AREA, own="north"), FacilityCannotDecommissionError),
         (DECOMMISSION, place(THE_SITE, THE_AREA, own="north"), FacilityIsOwnSiteError),
-        (DECOMMISSION, place(THE_SITE, THE_AREA), FacilityHasActiveChildrenError),
+        (DECOMMISSION, place(THE_SITE, THE_AREA, credentials=(key(),)), FacilityHasActiveChildrenError),
+        (DECOMMISSION, place(THE_SITE, credentials=(key(),)), FacilityInUseError),
     ],
 )
 def test_decommission_refuses_in_order(
@@ -375,9 +443,118 @@ def test_decommission_refuses_in_order(
     assert outcome(command, seen) == refusal
 
 
+@pytest.mark.parametrize("status", [each for each in CredentialStatus if each != "Revoked"])
+def test_a_facility_outlives_its_credentials(status: CredentialStatus) -> None:
+    seen = place(THE_PEER, credentials=(*KEYS, key(status)), permits=FLOWS)
+    assert outcome(replace(DECOMMISSION, facility_id=PEER), seen) == FacilityInUseError
+
+
+@pytest.mark.parametrize("status", [each for each in FederationPermitStatus if each != "Revoked"])
+def test_a_facility_outlives_its_permits(status: FederationPermitStatus) -> None:
+    seen = place(THE_PEER, credentials=KEYS, permits=(*FLOWS, flow(status)))
+    assert outcome(replace(DECOMMISSION, facility_id=PEER), seen) == FacilityInUseError
+
+
+def test_what_is_revoked_keeps_no_facility() -> None:
+    seen = place(THE_PEER, credentials=KEYS, permits=FLOWS)
+    assert outcome(replace(DECOMMISSION, facility_id=PEER), seen) == [PEER_DECOMMISSIONED]
+
+
 def test_decommission_sees_the_children_and_the_own_code() -> None:
     seen = asyncio.run(DECOMMISSION.gather(world(THE_SITE, THE_AREA, THE_PEER)))
     assert seen == place(THE_SITE, THE_AREA)
+
+
+def test_decommission_sees_the_credentials_and_permits() -> None:
+    command = replace(DECOMMISSION, facility_id=PEER)
+    seen = asyncio.run(command.gather(world(THE_SITE, THE_PEER, key(), *FLOWS)))
+    assert seen == place(THE_PEER, credentials=(key(),), permits=FLOWS)
+
+
+# --- trust anchors ---
+
+ADD = AddFacilityTrustAnchor(facility_id=PEER, credential_id=ROOT)
+REMOVE = RemoveFacilityTrustAnchor(facility_id=PEER, credential_id=ROOT, reason=" stolen ")
+ANCHOR_ADDED = FacilityTrustAnchorAdded(facility_id=PEER, occurred_at=NOW, credential_id=ROOT)
+ANCHOR_REMOVED = FacilityTrustAnchorRemoved(
+    facility_id=PEER, occurred_at=NOW, credential_id=ROOT, reason="stolen"
+)
+ANCHORED: Facility = given(facilities, PEER_REGISTERED, ANCHOR_ADDED)
+FULL = replace(THE_PEER, trust_anchor_credential_ids=frozenset(UUID(int=n) for n in range(100, 104)))
+
+
+def rooted(facility: Facility, root: Credential | None = None, own: str = "home") -> FacilityWithRoot:
+    return FacilityWithRoot(facility=facility, credential=root or key(), self_facility_code=own)
+
+
+def test_a_root_of_a_peer_is_believed_until_it_is_removed() -> None:
+    assert outcome(ADD, rooted(THE_PEER)) == [ANCHOR_ADDED]
+    assert ANCHORED.trust_anchor_credential_ids == {ROOT}
+    assert outcome(REMOVE, FacilityWithSeal(facility=ANCHORED)) == [ANCHOR_REMOVED]
+    assert given(facilities, PEER_REGISTERED, ANCHOR_ADDED, ANCHOR_REMOVED) == THE_PEER
+
+
+def test_a_root_of_the_own_site_is_believed() -> None:
+    seen = rooted(THE_SITE, key(facility_id=SITE), own="north")
+    assert outcome(replace(ADD, facility_id=SITE), seen) == [replace(ANCHOR_ADDED, facility_id=SITE)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "refusal"),
+    [
+        (rooted(CLOSED_PEER), FacilityCannotAddTrustAnchorError),
+        (rooted(THE_AREA, key(facility_id=AREA)), FacilityCannotAddTrustAnchorError),
+        (rooted(THE_SITE, key(facility_id=SITE)), FacilityCannotAddTrustAnchorError),
+        (rooted(FULL), FacilityCannotAddTrustAnchorError),
+        (rooted(ANCHORED, key(CredentialStatus.REVOKED)), FacilityTrustAnchorAlreadyPresentError),
+        (rooted(THE_PEER, key(facility_id=SITE)), FacilityTrustAnchorMismatchError),
+        (
+            rooted(THE_PEER, key(purpose=CredentialPurpose.SEAL_ONLINE_SIGNING)),
+            FacilityTrustAnchorMismatchError,
+        ),
+        (rooted(THE_PEER, key(CredentialStatus.ROTATING)), FacilityTrustAnchorMismatchError),
+        (rooted(THE_PEER, key(CredentialStatus.REVOKED)), FacilityTrustAnchorMismatchError),
+    ],
+)
+def test_add_trust_anchor_refuses_in_order(seen: FacilityWithRoot, refusal: type[DomainError]) -> None:
+    assert outcome(ADD, seen) == refusal
+
+
+def test_a_fourth_root_is_believed() -> None:
+    three = replace(FULL, trust_anchor_credential_ids=frozenset(UUID(int=n) for n in range(100, 103)))
+    assert outcome(ADD, rooted(three)) == [ANCHOR_ADDED]
+
+
+def sealed(online: UUID, offline: UUID) -> Seal:
+    return Seal(facility_id=PEER, online_credential_id=online, offline_credential_id=offline)
+
+
+@pytest.mark.parametrize(
+    ("command", "seen", "refusal"),
+    [
+        (replace(REMOVE, reason=""), FacilityWithSeal(facility=CLOSED_PEER), InvalidFacilityReasonError),
+        (REMOVE, FacilityWithSeal(facility=CLOSED_PEER), FacilityCannotRemoveTrustAnchorError),
+        (
+            REMOVE,
+            FacilityWithSeal(facility=THE_PEER, seal=sealed(UUID(int=8), ROOT)),
+            FacilityTrustAnchorNotPresentError,
+        ),
+        (
+            REMOVE,
+            FacilityWithSeal(facility=ANCHORED, seal=sealed(UUID(int=8), ROOT)),
+            FacilityTrustAnchorInUseError,
+        ),
+    ],
+)
+def test_remove_trust_anchor_refuses_in_order(
+    command: RemoveFacilityTrustAnchor, seen: FacilityWithSeal, refusal: type[DomainError]
+) -> None:
+    assert outcome(command, seen) == refusal
+
+
+def test_a_root_that_the_seal_no_longer_has_can_go() -> None:
+    seen = FacilityWithSeal(facility=ANCHORED, seal=sealed(UUID(int=8), UUID(int=9)))
+    assert outcome(REMOVE, seen) == [ANCHOR_REMOVED]
 
 
 # --- claims and belonging ---

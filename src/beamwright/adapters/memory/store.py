@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 
+from beamwright.kernel.epochs import Epoch
 from beamwright.kernel.event import Beside
 from beamwright.kernel.store import (
     WHOLE,
@@ -72,6 +73,9 @@ class MemoryEventStore:
 
     async def place(self, token: str) -> Mark:
         return Mark.parse(token)
+
+    async def epochs(self) -> Sequence[Epoch]:
+        return ()
 
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:
         return [e for e in self.log if e.mark.position > after_position and e.stream_type in stream_types]

@@ -24,6 +24,7 @@ KEPT = (
     Kept("actor_identity"),
     Kept("erasable_texts"),
     Kept("identifier_outbox"),
+    Kept("federation_outbox"),
     Kept("observer_contacts"),
     Kept("run_feed_heartbeats"),
     Kept("entries_run_observations"),

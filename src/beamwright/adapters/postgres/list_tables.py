@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple, TypeAliasType, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeAliasType, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -239,8 +239,8 @@ class ListProjection:
 def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:
     return [
         Column(f"f_{each.name}", sql_type(each.type) + ("[]" if each.test in LISTS else ""), each.of)
-        if each.test not in (Test.PASSED, Test.MATCHED_BY)
-        else Column(f"f_{each.name}", "timestamptz" if each.test is Test.PASSED else "text[]", each.of)
+        if each.test not in (Test.PASSED, Test.AHEAD, Test.MATCHED_BY)
+        else Column(f"f_{each.name}", "text[]" if each.test is Test.MATCHED_BY else "timestamptz", each.of)
         for each in filters
     ]
 
@@ -248,10 +248,15 @@ def _filter_columns(filters: Iterable[Filter[Any]]) -> list[Column]:
 def _sort_columns(aggregate: Aggregate[Any, Any]) -> list[Column]:
     hints = {field.name: field.type for field in msgspec.structs.fields(aggregate.state)}
     return [
-        Column(f"s_{key}", type := sql_type(hints[key]), _sortable(key, type))
+        Column(f"s_{key}", type := sql_type(hints.get(key) or _found(aggregate, key)), _sortable(key, type))
         for key in aggregate.listing.sorts
         if key not in ENVELOPE
     ]
+
+
+def _found(aggregate: Aggregate[Any, Any], name: str) -> Any:
+    """The type of a property of the state."""
+    return get_type_hints(getattr(aggregate.state, name).fget)["return"]
 
 
 def _sortable(name: str, type: str) -> Callable[[Any], Any]:

@@ -258,6 +258,9 @@ def _filter(query: Conditions, each: Filter[Any], value: Any, now: datetime) -> 
         case Test.PASSED:
             passed = f"coalesce({column} < {query.value(now)}, false)"
             query.add(passed if value else f"NOT {passed}")
+        case Test.AHEAD:
+            ahead = f"coalesce({column} > {query.value(now)}, false)"
+            query.add(ahead if value else f"NOT {ahead}")
         case Test.MATCHED_BY:
             texts = query.value(list(each.texts(value)))
             query.add(f"EXISTS (SELECT FROM unnest({column}) p, unnest({texts}::text[]) v WHERE v LIKE p)")

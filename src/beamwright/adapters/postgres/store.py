@@ -121,12 +121,15 @@ class PostgresEventStore:
 
     async def place(self, token: str) -> Mark:
         mark = Mark.parse(token)
+        check_kept(mark, await self.epochs())
+        return mark
+
+    async def epochs(self) -> Sequence[Epoch]:
         if self._epochs is None:
             # An epoch begins before a service starts, so one look is enough.
             rows = await self._database.fetch(READ_EPOCHS)
             self._epochs = [Epoch(row[0], Mark(row[1], row[2]), frozenset(row[3]), row[4]) for row in rows]
-        check_kept(mark, self._epochs)
-        return mark
+        return self._epochs
 
     async def read_authority(self, after_position: int, stream_types: Sequence[str]) -> Sequence[Stored]:
         rows = await self._database.fetch(READ_AUTHORITY, after_position, list(stream_types))

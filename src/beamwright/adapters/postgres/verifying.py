@@ -32,6 +32,9 @@ SIZES = """SELECT stream_type, sum(events)::bigint FROM (
 
 EVENTS = f"SELECT {STORED} FROM events WHERE stream_type = $1 ORDER BY stream_id, version"
 
+LOG = f"""SELECT {STORED} FROM events WHERE (transaction_id, position) <= ($1::xid8, $2::bigint)
+    ORDER BY events.transaction_id, events.position"""
+
 CLAIMS = "SELECT stream_id, kind, key FROM claims WHERE stream_type = $1 ORDER BY stream_id"
 
 ANSWERS = """SELECT format('%s of %s on %s', key, principal_id, surface_id), EXISTS (
@@ -86,6 +89,11 @@ class PostgresRecords:
 
     async def events(self, stream_type: str) -> AsyncIterator[Stored]:
         async for row in self._log.cursor(EVENTS, stream_type, prefetch=PAGE):
+            transaction_id, position, *rest = row
+            yield Stored(Mark(transaction_id, position), *rest)
+
+    async def in_order(self, until: Mark) -> AsyncIterator[Stored]:
+        async for row in self._log.cursor(LOG, *until, prefetch=PAGE):
             transaction_id, position, *rest = row
             yield Stored(Mark(transaction_id, position), *rest)
 

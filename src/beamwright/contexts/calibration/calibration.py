@@ -93,6 +93,10 @@ class CalibrationRevisionCannotWithdrawError(CannotTransitionError):
     """The revision is withdrawn already."""
 
 
+class CalibrationRevisionCannotPublishError(CannotTransitionError):
+    """Only a verified revision is published."""
+
+
 class Covariance(Value):
     """How the errors of some members of a value go together."""
 
@@ -162,6 +166,14 @@ class CalibrationRevisionWithdrawn(CalibrationFact):
     withdrawn_by: UUID
 
 
+class CalibrationRevisionPublished(CalibrationFact):
+    revision_id: UUID
+    permit_id: UUID
+    peer_facility_id: UUID
+    artifact_id: UUID
+    published_by: UUID
+
+
 class CalibrationRetired(CalibrationFact):
     reason: str
     retired_by: UUID
@@ -173,6 +185,7 @@ type CalibrationEvent = (
     | CalibrationRevisionAppended
     | CalibrationRevisionVerified
     | CalibrationRevisionWithdrawn
+    | CalibrationRevisionPublished
     | CalibrationRetired
 )
 
@@ -196,8 +209,16 @@ TRUST = StateMachine[CalibrationRevisionStatus](
         CalibrationRevisionWithdrawn: move(
             {PROVISIONAL, VERIFIED}, WITHDRAWN, CalibrationRevisionCannotWithdrawError
         ),
+        CalibrationRevisionPublished: move({VERIFIED}, VERIFIED, CalibrationRevisionCannotPublishError),
     }
 )
+
+
+class CalibrationPublication(Value):
+    """To whom a revision was published, as which artifact."""
+
+    peer_facility_id: UUID
+    artifact_id: UUID
 
 
 class CalibrationRevision(Value):
@@ -219,6 +240,8 @@ class CalibrationRevision(Value):
     status: CalibrationRevisionStatus = CalibrationRevisionStatus.PROVISIONAL
     verified_by: UUID | None = None
     withdrawn_reason: text.Reason | None = None
+    # By permit; of several under one permit, the latest.
+    publications: Mapping[UUID, CalibrationPublication] = {}
 
     def valid_at(self, at: datetime) -> bool:
         return self.valid_from <= at and (self.valid_until is None or at < self.valid_until)
@@ -294,6 +317,8 @@ def evolve(calibration: Calibration | None, event: CalibrationEvent) -> Calibrat
             revision = calibration.revision(event.revision_id)
             withdrawn = replace(revision, status=TRUST.after(event), withdrawn_reason=event.reason)
             return revised(calibration, withdrawn)
+        case CalibrationRevisionPublished():
+            return published(calibration, event)
         case CalibrationRetired():
             return replace(calibration, status=LIFECYCLE.after(event))
         case _:
@@ -321,6 +346,15 @@ def appended(calibration: Calibration, event: CalibrationRevisionAppended) -> Ca
     return replace(
         calibration, revisions=(*calibration.revisions, revision), last_revised_at=event.occurred_at
     )
+
+
+def published(calibration: Calibration, event: CalibrationRevisionPublished) -> Calibration:
+    revision = calibration.revision(event.revision_id)
+    publication = CalibrationPublication(
+        peer_facility_id=event.peer_facility_id, artifact_id=event.artifact_id
+    )
+    publications = {**revision.publications, event.permit_id: publication}
+    return revised(calibration, replace(revision, publications=publications))
 
 
 def revised(calibration: Calibration, revision: CalibrationRevision) -> Calibration:

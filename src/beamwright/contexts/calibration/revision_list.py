@@ -1,19 +1,22 @@
 """Revisions of every calibration, found by what they say and where they come from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 
+from beamwright.contexts.federation.artifact import Artifact, ArtifactStatus
 from beamwright.kernel.aggregate import ListRequest
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor, encode_cursor
+from beamwright.kernel.delivery import Delivery
 from beamwright.kernel.operation import Query, World
 from beamwright.kernel.value import Time, Value
 
 from .calibration import (
     Calibration,
+    CalibrationPublication,
     CalibrationRevision,
     CalibrationRevisionStatus,
     CalibrationSourceKind,
@@ -23,9 +26,17 @@ from .calibration_reads import load_revision
 from .quantity import QuantityCode
 
 
-class CalibrationRevisionView(CalibrationRevision):
-    """A revision, the calibration it belongs to, and who established it."""
+class CalibrationPublicationView(CalibrationPublication):
+    """A publication, and what has become of its artifact."""
 
+    status: ArtifactStatus
+    delivery: Delivery | None
+
+
+class CalibrationRevisionView(CalibrationRevision):
+    """A revision, the calibration it belongs to, who established it, and where it was published."""
+
+    publications: Mapping[UUID, CalibrationPublicationView] = {}
     calibration_id: UUID
     target_id: UUID
     facility_code: str
@@ -69,6 +80,8 @@ class ListCalibrationRevisions(ListRequest):
     established_from: Time | None = None
     established_until: Time | None = None
     valid_at: Time | None = None
+    # The peer that it was published to.
+    published_to: UUID | None = None
     sort: Literal["established_at", "-established_at", "valid_from", "-valid_from"] = "-established_at"
 
     async def answer(self, world: World) -> CalibrationRevisionPage:
@@ -113,6 +126,7 @@ class ListCalibrationRevisions(ListRequest):
             and (self.established_from is None or revision.established_at >= self.established_from)
             and (self.established_until is None or revision.established_at < self.established_until)
             and (self.valid_at is None or revision.valid_at(self.valid_at))
+            and (self.published_to is None or self.published_to in published_to(revision))
         )
 
     def ordered(self, rows: list[Row]) -> list[Row]:
@@ -140,11 +154,16 @@ class ListCalibrationRevisions(ListRequest):
         return encode_cursor([self.sort, at.isoformat(), str(id)])
 
 
+def published_to(revision: CalibrationRevision) -> set[UUID]:
+    return {publication.peer_facility_id for publication in revision.publications.values()}
+
+
 async def revision_views(world: World, rows: Sequence[Row]) -> list[CalibrationRevisionView]:
     names = await world.profiles.names({revision.established_by for _, revision in rows})
+    known = await publication_views(world, [revision for _, revision in rows])
     return [
         CalibrationRevisionView(
-            **msgspec.structs.asdict(revision),
+            **shown(revision, known),
             calibration_id=calibration.id,
             target_id=calibration.target_id,
             facility_code=calibration.facility_code,
@@ -154,3 +173,31 @@ async def revision_views(world: World, rows: Sequence[Row]) -> list[CalibrationR
         )
         for calibration, revision in rows
     ]
+
+
+def shown(revision: CalibrationRevision, known: Mapping[UUID, CalibrationPublicationView]) -> dict[str, Any]:
+    publications = {
+        permit_id: known[publication.artifact_id] for permit_id, publication in revision.publications.items()
+    }
+    return msgspec.structs.asdict(revision) | {"publications": publications}
+
+
+async def publication_views(
+    world: World, revisions: Sequence[CalibrationRevision]
+) -> Mapping[UUID, CalibrationPublicationView]:
+    """The publications of some revisions with what has become of them, by their artifacts."""
+    published = [each for revision in revisions for each in revision.publications.values()]
+    if not published:
+        return {}
+    ids = [each.artifact_id for each in published]
+    found: Sequence[Artifact] = await world.look_up("Artifact", ids) or ()
+    statuses, deliveries = {each.id: each.status for each in found}, await world.deliveries(ids)
+    return {
+        each.artifact_id: CalibrationPublicationView(
+            peer_facility_id=each.peer_facility_id,
+            artifact_id=each.artifact_id,
+            status=statuses[each.artifact_id],
+            delivery=deliveries.get(each.artifact_id),
+        )
+        for each in published
+    }

@@ -7,6 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from beamwright.contexts.decision.decision import DecisionNotFoundError
+from beamwright.contexts.federation.artifact import Artifact, ArtifactStatus, artifacts
+from beamwright.contexts.federation.permit import ArtifactKind
 from beamwright.kernel import text
 from beamwright.kernel.content_hash import canonical
 from beamwright.kernel.errors import ConflictError, InvalidError, NotFoundError
@@ -43,7 +45,7 @@ SOURCES = {
 
 
 class CalibrationSourceNotFoundError(NotFoundError):
-    """There is no such procedure, dataset or artifact."""
+    """There is no such procedure or dataset."""
 
 
 class InvalidCalibrationValueError(InvalidError):
@@ -83,7 +85,7 @@ class CalibrationAndQuantity(Value):
 
     calibration: Calibration
     quantity: CalibrationQuantity
-    artifact: Any = None
+    artifact: Artifact | None = None
 
 
 class NewCalibrationRevision(Value):
@@ -108,13 +110,10 @@ class AppendCalibrationRevision(Command[CalibrationAndQuantity]):
     async def gather(self, world: World) -> CalibrationAndQuantity:
         calibration = await world.load(calibrations, self.calibration_id)
         quantity = await world.load(calibration_quantities, calibration.quantity_id)
-        source = await look_up_source(world, self.source)
+        artifact = await load_source(world, self.source)
         if self.decided_by_decision_id is not None:
             await check_decision(world, self.decided_by_decision_id)
-        imported = self.source.kind is CalibrationSourceKind.IMPORTED
-        return CalibrationAndQuantity(
-            calibration=calibration, quantity=quantity, artifact=source if imported else None
-        )
+        return CalibrationAndQuantity(calibration=calibration, quantity=quantity, artifact=artifact)
 
     def decide(self, seen: CalibrationAndQuantity, occasion: Occasion) -> CalibrationRevisionAppended:
         calibration, quantity = seen.calibration, seen.quantity
@@ -205,14 +204,15 @@ class WithdrawCalibrationRevision(Command[Calibration]):
         )
 
 
-async def look_up_source(world: World, source: CalibrationSource) -> Any:
-    """What a value comes from, if its kind has an id and one is given."""
+async def load_source(world: World, source: CalibrationSource) -> Artifact | None:
+    """The artifact that a value is imported from; of any other source only that it exists."""
     if source.id is None or source.kind not in SOURCES:
         return None
-    found = await world.look_up(SOURCES[source.kind], [source.id])
-    if not found:
+    if source.kind is CalibrationSourceKind.IMPORTED:
+        return await world.load(artifacts, source.id)
+    if not await world.look_up(SOURCES[source.kind], [source.id]):
         raise CalibrationSourceNotFoundError.of(SOURCES[source.kind], source.id)
-    return found[0]
+    return None
 
 
 async def check_decision(world: World, id: UUID) -> None:
@@ -307,15 +307,18 @@ def check_supersedable(calibration: Calibration, id: UUID | None) -> None:
     raise CalibrationSupersededRevisionError(f"{id} {why}.", supersedes_revision_id=str(id))
 
 
-def check_artifact(calibration: Calibration, value: dict[str, Any], artifact: Any) -> None:
+def check_artifact(calibration: Calibration, value: dict[str, Any], artifact: Artifact) -> None:
     """Gate: a peer's artifact was accepted, and tells exactly what is appended."""
-    content: dict[str, Any] = artifact.content or {}
+    content = artifact.content or {}
     said = {
         "quantity": calibration.quantity,
         "operating_point": calibration.operating_point,
         "value": value,
     }
-    accepted = artifact.status == "Accepted" and artifact.artifact_kind == "CalibrationRevision"
+    accepted = (
+        artifact.status is ArtifactStatus.ACCEPTED
+        and artifact.artifact_kind is ArtifactKind.CALIBRATION_REVISION
+    )
     different = sorted(name for name in said if canonical(content.get(name)) != canonical(said[name]))
     if not accepted or different:
         raise CalibrationArtifactMismatchError(

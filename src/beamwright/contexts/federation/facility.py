@@ -87,12 +87,12 @@ class FacilityCannotDecommissionError(CannotTransitionError):
     """The facility is decommissioned already."""
 
 
-class FacilityIsOwnSiteError(ConflictError):
-    """The Site that this installation is configured to be cannot be decommissioned."""
+class FacilityCannotAddTrustAnchorError(CannotTransitionError):
+    """The facility is decommissioned, is neither the own Site nor a Peer, or has four trust anchors."""
 
 
-class FacilityHasActiveChildrenError(ConflictError):
-    """Areas of the facility are still active."""
+class FacilityCannotRemoveTrustAnchorError(CannotTransitionError):
+    """A decommissioned facility is not changed any more."""
 
 
 class FacilityFact(Event):
@@ -120,17 +120,37 @@ class FacilityExternalRefAssigned(FacilityFact):
     authority: str
 
 
+class FacilityTrustAnchorAdded(FacilityFact):
+    credential_id: UUID
+
+
+class FacilityTrustAnchorRemoved(FacilityFact):
+    credential_id: UUID
+    reason: str
+
+
 class FacilityDecommissioned(FacilityFact):
     reason: str
 
 
 type FacilityEvent = (
-    FacilityRegistered | FacilityUpdated | FacilityExternalRefAssigned | FacilityDecommissioned
+    FacilityRegistered
+    | FacilityUpdated
+    | FacilityTrustAnchorAdded
+    | FacilityTrustAnchorRemoved
+    | FacilityExternalRefAssigned
+    | FacilityDecommissioned
 )
 
 LIFECYCLE = StateMachine[FacilityStatus](
     {
         FacilityUpdated: move({FacilityStatus.ACTIVE}, FacilityStatus.ACTIVE, FacilityCannotUpdateError),
+        FacilityTrustAnchorAdded: move(
+            {FacilityStatus.ACTIVE}, FacilityStatus.ACTIVE, FacilityCannotAddTrustAnchorError
+        ),
+        FacilityTrustAnchorRemoved: move(
+            {FacilityStatus.ACTIVE}, FacilityStatus.ACTIVE, FacilityCannotRemoveTrustAnchorError
+        ),
         FacilityDecommissioned: move(
             {FacilityStatus.ACTIVE}, FacilityStatus.DECOMMISSIONED, FacilityCannotDecommissionError
         ),
@@ -172,6 +192,12 @@ def evolve(facility: Facility | None, event: FacilityEvent) -> Facility:
                 base_url=event.base_url,
                 peer_actor_id=event.peer_actor_id,
             )
+        case FacilityTrustAnchorAdded():
+            anchors = facility.trust_anchor_credential_ids | {event.credential_id}
+            return replace(facility, trust_anchor_credential_ids=anchors)
+        case FacilityTrustAnchorRemoved():
+            anchors = facility.trust_anchor_credential_ids - {event.credential_id}
+            return replace(facility, trust_anchor_credential_ids=anchors)
         case FacilityExternalRefAssigned():
             ref = ExternalRef(value=event.value, authority=event.authority, assigned_at=event.occurred_at)
             return replace(facility, external_refs=facility.external_refs | {event.scheme: ref})
@@ -259,55 +285,3 @@ class AssignFacilityExternalRef(Command[Facility]):
                 authority=authority,
             )
         ]
-
-
-class FacilityPlace(Value):
-    """A facility, the facilities that are part of it, and the code of the own Site."""
-
-    facility: Facility
-    children: tuple[Facility, ...]
-    self_facility_code: str
-
-
-@facilities.operation("POST /federation/facilities/{facility_id}/decommission")
-class DecommissionFacility(Command[FacilityPlace]):
-    """Take a facility out of use for good."""
-
-    facility_id: UUID
-    reason: text.Reason
-
-    async def gather(self, world: World) -> FacilityPlace:
-        return FacilityPlace(
-            facility=await world.load(facilities, self.facility_id),
-            children=tuple(await world.find(facilities, parent_id=self.facility_id)),
-            self_facility_code=world.installation.self_facility_code,
-        )
-
-    def decide(self, place: FacilityPlace, occasion: Occasion) -> FacilityDecommissioned:
-        reason, facility = text.reason(self.reason, InvalidFacilityReasonError), place.facility
-        LIFECYCLE.check(FacilityDecommissioned, facility.status, facility.id)
-        check_not_own_site(facility, place.self_facility_code)
-        check_no_active_children(place.children)
-        return FacilityDecommissioned(facility_id=facility.id, occurred_at=occasion.now, reason=reason)
-
-
-def check_not_own_site(facility: Facility, self_facility_code: str) -> None:
-    """Gate: the installation keeps the Site that it is."""
-    if facility.code == self_facility_code:
-        raise FacilityIsOwnSiteError(
-            f"{facility.code} is this installation's own Site (SELF_FACILITY_CODE) and stays.",
-            facility_id=str(facility.id),
-            code=facility.code,
-        )
-
-
-def check_no_active_children(children: Sequence[Facility]) -> None:
-    """Gate: nothing that is a part of the facility may be in use."""
-    active = [child for child in children if child.status is FacilityStatus.ACTIVE]
-    if active:
-        codes = sorted(child.code for child in active)
-        raise FacilityHasActiveChildrenError(
-            f"Decommission its areas first: {', '.join(codes)}.",
-            facility_ids=sorted(str(child.id) for child in active),
-            codes=codes,
-        )

@@ -261,6 +261,7 @@ function exampleWord({ pattern, minLength = 0, maxLength = Infinity }, name) {
     "example.org",
     `${prefix}example.org`,
     `${prefix}1`,
+    "0".repeat(64),
   ];
   const fits = (guess) => guess.length >= minLength && guess.length <= maxLength && matches(pattern, guess);
   return guesses.find(fits) ?? `Example ${words}`.slice(0, maxLength);
