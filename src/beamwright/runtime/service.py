@@ -59,6 +59,7 @@ from beamwright.kernel.store import (
     LostRaceError,
     StoredAnswer,
 )
+from beamwright.kernel.times import beyond_utc
 from beamwright.kernel.value import encode, replace
 
 from .authority import AuthorityKeeper
@@ -66,7 +67,7 @@ from .call import Call, Outcome
 from .folding import Folding
 from .log_digests import LogDigests
 from .readers import Readers
-from .shapes import shape_error
+from .shapes import shape_error, strange_times
 from .verdicts import Verdicts
 from .work import UnitOfWork, denied
 from .writing import Writer
@@ -410,6 +411,8 @@ class Service:
             request = msgspec.convert(given, operation.request, strict=strict)
         except msgspec.ValidationError as error:
             raise shape_error(operation, given, error, strict=strict) from None
+        if places := list(beyond_utc(request)):
+            raise strange_times(operation, places)
         return request
 
 

@@ -1,6 +1,6 @@
 """Requests that do not have the shape their operation declares."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,3 +29,12 @@ def shape_error(
     faults = faults or [Fault(path="$", message=str(error))]
     places = ", ".join(fault.path for fault in faults)
     return ShapeError(f"The request does not fit {operation.name}; see faults at {places}.", faults=faults)
+
+
+def strange_times(operation: Operation, places: Sequence[str]) -> ShapeError:
+    """Times that no clock of ours will ever show, and no database takes."""
+    faults = [
+        Fault(path=place, message="the time lies beyond the years 1 to 9999 in UTC") for place in places
+    ]
+    where = ", ".join(places)
+    return ShapeError(f"The request does not fit {operation.name}; see faults at {where}.", faults=faults)
