@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
@@ -58,3 +59,10 @@ def test_every_operation_withstands_generated_input(
     url, headers = address
     response = case.call(base_url=url, headers=headers, timeout=20)
     case.validate_response(response, checks=WANTED)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_utc_cannot_tell_is_refused(address: tuple[str, dict[str, str]], time: str) -> None:
+    url, headers = address
+    answer = httpx.get(f"{url}/decisions", params={"decided_until": time}, headers=headers)
+    assert answer.status_code == 422 and answer.json()["faults"][0]["path"] == "$.decided_until"

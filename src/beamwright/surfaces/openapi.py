@@ -30,6 +30,7 @@ COMMAND_HEADERS = [
 ]
 
 BYTES = {"schema": {"type": "string", "format": "binary"}}
+OBJECT = {"schema": {"type": "object"}}
 
 REFUSALS = {
     400: "Malformed, or a value that the rules refuse",
@@ -149,7 +150,7 @@ def _responses(operation: Operation, answer: dict[str, Any]) -> dict[str, Any]:
         headers["ETag"] = {"schema": {"type": "string"}}
     if operation.creates or operation.tracks:
         headers["Location"] = {"schema": {"type": "string"}}
-    content = {media_type: BYTES for media_type in operation.media_types}
+    content = {each: OBJECT if each.endswith("json") else BYTES for each in operation.media_types}
     success = {
         "description": "Done",
         "headers": headers,
