@@ -1,7 +1,6 @@
 """Bad input about equipment: whatever is sent, a problem document says what to do, and nothing is recorded."""
 
 import json
-import time
 from typing import Any
 
 import httpx
@@ -19,10 +18,9 @@ def things(stage: Stage) -> Things:
 
 
 def declared(stage: Stage, settings_schema: Any) -> httpx.Response:
-    """The answer to a family that declares this, which must leave no trace and take no time."""
-    before, began = stage.event_count(), time.monotonic()
+    """The answer to a family that declares this, which must leave no trace; the client waits half a minute."""
+    before = stage.event_count()
     answer = stage.admin.post("/families", name=NAME, affordances=[], settings_schema=settings_schema)
-    assert time.monotonic() - began < 5, "a definition must not hang"
     assert answer.status_code < 500 and stage.event_count() == before
     return answer
 
@@ -53,9 +51,7 @@ def test_a_pattern_that_would_never_end_ends(stage: Stage, things: Things) -> No
     """Accepted, because the engine that runs it takes linear time."""
     family = things.family(settings_schema=schema(name={"type": "string", "pattern": "^(a+)+$"}))
     body = {"name": "A", "tier": "Device", "parent_id": things.unit(), "family_ids": [family]}
-    began = time.monotonic()
     answer = stage.admin.post("/assets", **body, settings={"name": "a" * 5000 + "!"})
-    assert time.monotonic() - began < 5
     assert refusal(answer) == (400, "InvalidAssetSettingsError")
 
 

@@ -42,7 +42,7 @@ async def say(port: int, attack: Attack) -> Said:
     heard = b""
     ended = False
     try:
-        async with asyncio.timeout(PATIENCE + 2):
+        async with asyncio.timeout(PATIENCE):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             sending = asyncio.create_task(_send(writer, attack))
             try:

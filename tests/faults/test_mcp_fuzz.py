@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.attacked import INSIDE, PATIENCE, Attacked, Footprint, Tally, check_memory
+from tests.faults.attacked import INSIDE, PATIENCE, Attacked, Footprint, Tally
 from tests.faults.form import record, seeded, sized
 from tests.faults.messages import HEADERS, Letter, in_each_era, letters, message, stateless
 from tests.faults.mutation import allowed, mutated, written
@@ -167,10 +167,9 @@ def test_every_operation_withstands_mutated_requests(
 
     before = service.footprint()
     fuzzer = asyncio.run(run())
-    after = service.settled(lambda now: now.connections <= before.connections)
     fuzzer.tally.check()
     assert fuzzer.refusals
-    check_memory(before, after, sized(short=40, long=100))
+    after = service.settled(before, sized(short=40, long=100))
     sizes = {"memory_before_mb": before.memory // 10**6, "memory_after_mb": after.memory // 10**6}
     record("mutated requests", seed=seed, **fuzzer.figures(), **sizes)
 
@@ -189,11 +188,10 @@ def test_no_message_breaks_the_protocol(service: Attacked, stage: RecordingStage
 
     before = service.footprint()
     fuzzer = asyncio.run(run())
-    after = service.settled(lambda now: now.connections <= before.connections)
     fuzzer.tally.check()
     assert fuzzer.results and fuzzer.protocol_errors
     service.log_lines()
-    check_memory(before, after, sized(short=40, long=60))
+    after = service.settled(before, sized(short=40, long=60))
     sizes = {"memory_before_mb": before.memory // 10**6, "memory_after_mb": after.memory // 10**6}
     record("broken messages", seed=seed, **fuzzer.figures(), **sizes)
 
@@ -235,7 +233,5 @@ def test_callers_who_leave_take_nothing_with_them(
 
     before = service.footprint()
     assert asyncio.run(run()) == 200
-    after = service.settled(lambda now: now.connections <= before.connections)
-    assert after.connections <= before.connections
-    check_memory(before, after, 40)
+    after = service.settled(before, 40)
     record("callers who leave", connections=3 * count, memory_after_mb=after.memory // 10**6)

@@ -37,7 +37,7 @@ from beamwright.kernel.identifiers import (
 )
 from beamwright.kernel.outbox import IdentifierRequest, OutboxPurpose
 from beamwright.runtime.call import Call
-from beamwright.runtime.identifiers import back_off
+from beamwright.runtime.outbox_worker import back_off
 from tests.adapters.identifiers.agency import FakeAgency, faults
 from tests.live import Cluster
 from tests.runtime.minting_bench import DOI, DONE, FAILED, HANDLE, PENDING, Bench, Home, on_bench, typed_in

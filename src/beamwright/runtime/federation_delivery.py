@@ -1,6 +1,5 @@
 """Delivery to peers: what was signed for them is posted to them, however long that takes."""
 
-import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -35,28 +34,22 @@ from beamwright.contexts.federation.seal import (
 )
 from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.delivery import Deliveries, DeliveryRequest, PeerAnswer, PeerDoor, StatementKind
-from beamwright.kernel.errors import UnavailableError
 from beamwright.kernel.event import Event, event_type
 from beamwright.kernel.outbox import OutboxState
 from beamwright.kernel.seams import Leases
 from beamwright.kernel.secret_store import SecretStore
 from beamwright.kernel.signing import Envelope
-from beamwright.kernel.store import LogFilter, Stored
+from beamwright.kernel.store import LogFilter, Mark, Stored
 from beamwright.kernel.value import Value, encode
 
-from .identifiers import back_off
+from .outbox_worker import OutboxWorker
 from .service import Service
 
 log = structlog.get_logger("beamwright.federation_delivery")
 
 LEASE = "federation-delivery"
-LEASE_SECONDS = 120.0
-INTERVAL = 1.0
-BATCH = 200
-CLAIMED = timedelta(minutes=5)
 # An artifact had better come after the pointer that covers it, which a schedule signs; but it does come.
 POINTER_GRACE = timedelta(minutes=5)
-MOST_TOLD = 500
 # With these a peer says that it has the statement, or a later one.
 HAS_IT = frozenset({"ArtifactReplayedError", "SealPointerReplayedError"})
 DELIVERED: tuple[type[Event], ...] = (
@@ -83,8 +76,8 @@ class PostedEnvelope(Value):
     envelope: Envelope
 
 
-class FederationDelivery:
-    """Reads statements from the log into the outbox, and works it off; one process at a time, by a lease."""
+class FederationDelivery(OutboxWorker[DeliveryRequest]):
+    """Reads statements from the log into the outbox, a row for each peer that is called, and works it off."""
 
     def __init__(
         self,
@@ -95,58 +88,22 @@ class FederationDelivery:
         leases: Leases,
         holder: UUID,
     ) -> None:
-        self._service = service
+        wanted = LogFilter(event_types=sorted(event_type(event).name for event in DELIVERED))
+        super().__init__(service, deliveries, leases, holder, LEASE, wanted)
         self._deliveries = deliveries
         self._secrets = secrets
         self._door = door
-        self._leases = leases
-        self._holder = holder
-        self._wanted = LogFilter(event_types=sorted(event_type(event).name for event in DELIVERED))
-
-    async def run(self) -> None:
-        """Work whenever the lease is ours, for ever."""
-        while True:
-            try:
-                worked = False
-                if await self._leases.take(LEASE, self._holder, LEASE_SECONDS):
-                    await self.enqueue()
-                    worked = await self.work()
-                if not worked:
-                    await asyncio.sleep(INTERVAL)
-            except UnavailableError as error:
-                log.warning("federation_delivery_waits", reason=error.detail)
-                await asyncio.sleep(INTERVAL)
 
     async def stop(self) -> None:
-        await self._leases.release(LEASE, self._holder)
+        await super().stop()
         await self._door.aclose()
 
-    async def enqueue(self) -> None:
-        """Put what was signed since last time into the outbox, once for each peer that is called."""
-        store = self._service.store
-        while True:
-            mark = await self._deliveries.bookmark()
-            found = await store.search_log(mark, BATCH, self._wanted)
-            if found.reached > mark:
-                rows, covered = await self._asked_for(found.events)
-                await self._deliveries.enqueue(rows, covered, self._service.now(), found.reached)
-            if not found.more:
-                return
+    async def take_up(self, events: Sequence[Stored], reached: Mark) -> None:
+        rows, covered = await self._asked_for(events)
+        await self._deliveries.enqueue(rows, covered, self._service.now(), reached)
 
-    async def work(self) -> bool:
-        """Take one due row as far as it goes; whether there was one."""
-        now = self._service.now()
-        request = await self._deliveries.claim(now, now + CLAIMED)
-        if request is None:
-            return False
-        try:
-            await self._serve(request)
-        except Exception as error:  # noqa: BLE001 - a worker loop puts off whatever fails
-            told = f"{type(error).__name__}: {error}"[:MOST_TOLD]
-            log.warning("delivery_put_off", statement_id=str(request.statement_id), error=told)
-            retry_at = self._service.now() + back_off(request.attempts)
-            await self._deliveries.postpone(request, retry_at, told)
-        return True
+    def about(self, request: DeliveryRequest) -> dict[str, str]:
+        return {"statement_id": str(request.statement_id), "peer": str(request.peer_facility_id)}
 
     async def _asked_for(self, events: Sequence[Stored]) -> tuple[list[DeliveryRequest], int]:
         """A row for each statement and peer, and how far the latest pointer goes."""
@@ -182,7 +139,7 @@ class FederationDelivery:
             requested_at=stored.occurred_at,
         )
 
-    async def _serve(self, request: DeliveryRequest) -> None:
+    async def serve(self, request: DeliveryRequest) -> None:
         now = self._service.now()
         peer = await self._load(facilities, request.peer_facility_id)
         if peer is None or peer.status is not FacilityStatus.ACTIVE:

@@ -1,6 +1,5 @@
 """The identifier minter: turns requests in the log into identifiers of a registration agency, whatever happens."""
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +17,6 @@ from beamwright.kernel.errors import (
     IdempotencyInProgressError,
     InvalidError,
     NotFoundError,
-    UnavailableError,
 )
 from beamwright.kernel.event import event_type
 from beamwright.kernel.identifiers import (
@@ -39,28 +37,22 @@ from beamwright.kernel.problem import Problem
 from beamwright.kernel.profiles import ExternalRef
 from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.seams import Leases
-from beamwright.kernel.store import LogFilter, Stored, StreamName
+from beamwright.kernel.store import LogFilter, Mark, Stored, StreamName
 
 from .call import Call
+from .outbox_worker import OutboxWorker, line
 from .service import Service
 
 log = structlog.get_logger("beamwright.identifiers")
 
 LEASE = "identifier-minter"
-LEASE_SECONDS = 120.0
-INTERVAL = 1.0
-BATCH = 500
-CLAIMED = timedelta(minutes=5)
 BETWEEN_REFRESHES = timedelta(minutes=1)
-SHORTEST_BACK_OFF = timedelta(seconds=30)
-LONGEST_BACK_OFF = timedelta(hours=1)
-MOST_TOLD = 500
 # What these say of a command may be otherwise a moment later.
 PASSING = (ConcurrencyError, IdempotencyInProgressError)
 REFUSALS = (InvalidError, NotFoundError, ConflictError)
 
 
-class IdentifierMinting:
+class IdentifierMinting(OutboxWorker[IdentifierRequest]):
     """Reads requests from the log into the outbox, and works it off; one process at a time, by a lease."""
 
     def __init__(
@@ -72,60 +64,22 @@ class IdentifierMinting:
         holder: UUID,
         table: Sequence[Identifiable],
     ) -> None:
-        self._service = service
+        asking = {event for kind in table for event in {*kind.requested, *kind.refreshed}}
+        wanted = LogFilter(event_types=sorted(event_type(event).name for event in asking))
+        super().__init__(service, outbox, leases, holder, LEASE, wanted)
         self._outbox = outbox
         self._minter = minter
-        self._leases = leases
-        self._holder = holder
         self._kinds = {kind.aggregate.name: kind for kind in table}
-        self._wanted = LogFilter(
-            event_types=sorted(
-                event_type(event).name for kind in table for event in {*kind.requested, *kind.refreshed}
-            )
-        )
-
-    async def run(self) -> None:
-        """Work whenever the lease is ours, for ever."""
-        while True:
-            try:
-                worked = False
-                if await self._leases.take(LEASE, self._holder, LEASE_SECONDS):
-                    await self.enqueue()
-                    worked = await self.work()
-                if not worked:
-                    await asyncio.sleep(INTERVAL)
-            except UnavailableError as error:
-                log.warning("identifier_minter_waits", reason=error.detail)
-                await asyncio.sleep(INTERVAL)
 
     async def stop(self) -> None:
-        await self._leases.release(LEASE, self._holder)
+        await super().stop()
         await self._minter.aclose()
 
-    async def enqueue(self) -> None:
-        """Put what the log asks for since last time into the outbox."""
-        while True:
-            mark = await self._outbox.bookmark()
-            found = await self._service.store.search_log(mark, BATCH, self._wanted)
-            if found.reached > mark:
-                await self._outbox.enqueue(await self._asked_for(found.events), found.reached)
-            if not found.more:
-                return
+    async def take_up(self, events: Sequence[Stored], reached: Mark) -> None:
+        await self._outbox.enqueue(await self._asked_for(events), reached)
 
-    async def work(self) -> bool:
-        """Take one due row as far as it goes; whether there was one."""
-        now = self._service.now()
-        request = await self._outbox.claim(now, now + CLAIMED)
-        if request is None:
-            return False
-        try:
-            await self._serve(self._kinds[request.aggregate], request)
-        except Exception as error:  # noqa: BLE001 - a worker loop puts off whatever fails
-            told = _line(f"{type(error).__name__}: {error}")
-            log.warning("identifier_put_off", aggregate=request.aggregate, id=str(request.id), error=told)
-            retry_at = self._service.now() + back_off(request.attempts)
-            await self._outbox.postpone(request, retry_at, told)
-        return True
+    def about(self, request: IdentifierRequest) -> dict[str, str]:
+        return {"aggregate": request.aggregate, "id": str(request.id)}
 
     async def _asked_for(self, events: Sequence[Stored]) -> list[IdentifierRequest]:
         if not events:
@@ -158,7 +112,8 @@ class IdentifierMinting:
             requested_at=stored.occurred_at,
         )
 
-    async def _serve(self, kind: Identifiable, request: IdentifierRequest) -> None:
+    async def serve(self, request: IdentifierRequest) -> None:
+        kind = self._kinds[request.aggregate]
         minting = request.purpose is OutboxPurpose.MINT
         over = await self._over(kind, request) if minting and request.attempts == 1 else None
         if over is not None:
@@ -204,12 +159,12 @@ class IdentifierMinting:
             try:
                 await self._minter.tombstone(request.scheme, minted.value, reason)
             except IdentifierRefusedError as refusal:
-                trouble = _line(f"{minted.value} could not be taken back: {refusal}")
+                trouble = line(f"{minted.value} could not be taken back: {refusal}")
         await self._outbox.finish(request, OutboxState.DONE, trouble)
 
     async def _fail(self, kind: Identifiable, request: IdentifierRequest, told: str) -> None:
         """A new request is allowed afterwards; a refresh that failed leaves the identifier as it is."""
-        told = _line(told)
+        told = line(told)
         if request.purpose is OutboxPurpose.MINT:
             call = self._call(request, f"{request.request_event_id}:fail")
             refusal = await self._command(kind.fail(request.id, told), call)
@@ -251,11 +206,6 @@ class IdentifierMinting:
         )
 
 
-def back_off(attempts: int) -> timedelta:
-    """30 s, doubled with every attempt, up to an hour."""
-    return min(SHORTEST_BACK_OFF * 2 ** min(attempts - 1, 16), LONGEST_BACK_OFF)
-
-
 def _given_by_us(state: Any, suffix: str) -> PersistentIdentifierScheme | None:
     """The scheme of the identifier that was minted here; one that was typed in has its record elsewhere."""
     for scheme in PersistentIdentifierScheme:
@@ -267,9 +217,3 @@ def _given_by_us(state: Any, suffix: str) -> PersistentIdentifierScheme | None:
 
 def _told(refusal: DomainError) -> str:
     return f"{type(refusal).__name__}: {refusal.detail}"
-
-
-def _line(text: str) -> str:
-    """One printable line that fits a reason."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= MOST_TOLD else f"{line[: MOST_TOLD - 1]}…"
