@@ -31,7 +31,8 @@ from beamwright.adapters.postgres.profiles import PostgresProfiles
 from beamwright.adapters.postgres.store import PostgresEventStore
 from beamwright.adapters.postgres.texts import PostgresTexts
 from beamwright.adapters.postgres.verdicts import PostgresVerdictLog
-from beamwright.adapters.secrets.registry import build_secrets
+from beamwright.adapters.secrets.memory import MemorySecrets
+from beamwright.adapters.secrets.registry import SecretSources, build_secrets
 from beamwright.adapters.secrets.signer import StoredKeySigner
 from beamwright.adapters.secrets.vault import VaultAccount
 from beamwright.adapters.tokens.builtin import BuiltInIssuer
@@ -115,36 +116,14 @@ class App:
             uri_roots=settings.compute_uri_roots,
             place=settings.compute_place,
         )
-        self.secrets = build_secrets(
-            settings.secret_store,
-            environment_prefix=settings.secret_env_prefix,
-            folder=Path(settings.secrets_folder) if settings.secrets_folder else settings.data / "secrets",
-            vault=VaultAccount(
-                url=settings.vault_addr,
-                token=settings.vault_token,
-                mount=settings.vault_mount,
-                namespace=settings.vault_namespace,
-            ),
-        )
-        self.installation = Installation(
-            self_facility_code=settings.self_facility_code,
-            issuers=frozenset(_issuers(settings)),
-            laptop=settings.laptop,
-            visit_presence_limit=settings.visit_presence_limit,
-            federation_key_overlap=settings.federation_key_overlap,
-            seal_validity=settings.seal_validity,
-            artifact_max_age=settings.artifact_max_age,
-            base_url=settings.base_url,
-            enclosure_stale_after=settings.enclosure_stale_after,
-            supply_stale_after=settings.supply_stale_after,
-            persistent_identifier_scheme=settings.persistent_identifier_scheme,
-            landing_page_template=settings.landing_page_template,
-            facility_publisher=settings.facility_publisher,
-            clearance_gate=settings.clearance_gate,
-            allow_raw_conduct=settings.allow_raw_conduct,
-            compute_place=self.compute.place,
-        )
-        self._compose()
+        self.secrets = _secrets(settings)
+        self.installation = _installation(settings, self.compute.place)
+        self.holder = new_id()
+        self._compose_stores()
+        self._compose_service()
+        self._compose_arrival()
+        self._compose_readers()
+        self._compose_agents()
 
     @classmethod
     async def open(
@@ -198,7 +177,7 @@ class App:
         await self.secrets.aclose()
         await self.database.close()
 
-    def _compose(self) -> None:
+    def _compose_stores(self) -> None:
         aggregates = list(registry().aggregates.values())
         self.store = PostgresEventStore(self.database)
         self.lists = PostgresLists(self.database, aggregates)
@@ -209,7 +188,8 @@ class App:
         self.contacts = PostgresContacts(self.database)
         self.outbox = PostgresOutbox(self.database)
         self.deliveries = PostgresDeliveries(self.database)
-        self.holder = new_id()
+
+    def _compose_service(self) -> None:
         self.authority = AuthorityKeeper(
             registry(),
             self.store,
@@ -238,6 +218,17 @@ class App:
             now=self.clock,
             new_id=new_id,
         )
+
+    def _compose_arrival(self) -> None:
+        self.client = httpx.AsyncClient(timeout=5.0)
+        issuer = BuiltInIssuer(self.settings.data) if self.settings.issuer_active else None
+        verifier = build(self.settings.identity_providers, issuer, self.client, self.clock)
+        self.arrival = Arrival(
+            verifier, self.authority, self.profiles, self.clock, laptop=self.settings.laptop
+        )
+
+    def _compose_readers(self) -> None:
+        """What follows the log, and what watches over it."""
         self.projector = Projector(
             self.store, self.bookmarks, self.leases, self.readers, self.clock, self.holder, self.lists.refresh
         )
@@ -251,35 +242,23 @@ class App:
             lambda: self.database.room.trouble,
             self.observers,
         )
+
+    def _compose_agents(self) -> None:
+        """What acts by itself, one process at a time."""
+        service, leases, holder, settings = self.service, self.leases, self.holder, self.settings
         identifiable = (*IDENTIFIABLE, IDENTIFIABLE_SUBJECTS)
         self.minting = IdentifierMinting(
-            self.service, self.outbox, _minter(self.settings), self.leases, self.holder, identifiable
+            service, self.outbox, _minter(settings), leases, holder, identifiable
         )
         self.peers = HttpPeers()
-        self.delivery = FederationDelivery(
-            self.service, self.deliveries, self.secrets, self.peers, self.leases, self.holder
-        )
+        self.delivery = FederationDelivery(service, self.deliveries, self.secrets, self.peers, leases, holder)
+        positions = PostgresPositions(self.database)
         reactions = (*SUBJECT_REACTIONS, *CALIBRATION_REACTIONS)
-        self.reactions = Reactions(
-            self.service, PostgresPositions(self.database), self.leases, self.holder, reactions
-        )
-        self.expirer = ClearanceExpirer(
-            self.service, self.leases, self.holder, self.settings.clearance_expirer_tick
-        )
-        self.sealer = Sealer(self.service, self.leases, self.holder, self.settings.seal_sign_interval)
+        self.reactions = Reactions(service, positions, leases, holder, reactions)
+        self.expirer = ClearanceExpirer(service, leases, holder, settings.clearance_expirer_tick)
+        self.sealer = Sealer(service, leases, holder, settings.seal_sign_interval)
         self.run_conductor = RunConductor(
-            self.service,
-            self.compute,
-            PostgresPositions(self.database),
-            self.leases,
-            self.holder,
-            self.settings.compute_time_limit,
-        )
-        self.client = httpx.AsyncClient(timeout=5.0)
-        issuer = BuiltInIssuer(self.settings.data) if self.settings.issuer_active else None
-        verifier = build(self.settings.identity_providers, issuer, self.client, self.clock)
-        self.arrival = Arrival(
-            verifier, self.authority, self.profiles, self.clock, laptop=self.settings.laptop
+            service, self.compute, positions, leases, holder, settings.compute_time_limit
         )
 
     def _observers(self) -> list[Observer]:
@@ -350,6 +329,42 @@ class App:
             log.warning("calls_without_token", why="REQUIRE_AUTHENTICATED_PRINCIPAL=false: loopback only")
         if not self.authority.current.administrators((), self.clock()):
             log.warning("no_administrator", why="no administrator has a login of a configured issuer")
+
+
+def _secrets(settings: Settings) -> SecretSources | MemorySecrets:
+    return build_secrets(
+        settings.secret_store,
+        environment_prefix=settings.secret_env_prefix,
+        folder=Path(settings.secrets_folder) if settings.secrets_folder else settings.data / "secrets",
+        vault=VaultAccount(
+            url=settings.vault_addr,
+            token=settings.vault_token,
+            mount=settings.vault_mount,
+            namespace=settings.vault_namespace,
+        ),
+    )
+
+
+def _installation(settings: Settings, compute_place: str) -> Installation:
+    """What operations may know of the settings."""
+    return Installation(
+        self_facility_code=settings.self_facility_code,
+        issuers=frozenset(_issuers(settings)),
+        laptop=settings.laptop,
+        visit_presence_limit=settings.visit_presence_limit,
+        federation_key_overlap=settings.federation_key_overlap,
+        seal_validity=settings.seal_validity,
+        artifact_max_age=settings.artifact_max_age,
+        base_url=settings.base_url,
+        enclosure_stale_after=settings.enclosure_stale_after,
+        supply_stale_after=settings.supply_stale_after,
+        persistent_identifier_scheme=settings.persistent_identifier_scheme,
+        landing_page_template=settings.landing_page_template,
+        facility_publisher=settings.facility_publisher,
+        clearance_gate=settings.clearance_gate,
+        allow_raw_conduct=settings.allow_raw_conduct,
+        compute_place=compute_place,
+    )
 
 
 def _minter(settings: Settings) -> IdentifierMinter:

@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from beamwright.adapters.secrets.memory import public_key
+from beamwright.app import App
+from beamwright.contexts.federation.artifact import artifacts
 from tests.acceptance.exchange import Exchange, eventually
 from tests.acceptance.stage import Stage, done, refusal
 from tests.live import Cluster, LiveServer, serving
@@ -82,6 +84,12 @@ def line(alpha: Exchange, beta: Exchange) -> Line:
     return line
 
 
+async def all_listed(app: App) -> None:
+    """Wait until the list of artifacts shows all that there are."""
+    if (unseen := await app.lists.unseen(artifacts)) is not None:
+        await app.readers.caught_up(artifacts.snake, unseen)
+
+
 class Way:
     """From one installation to the other: what both operators agreed on."""
 
@@ -111,9 +119,8 @@ class Way:
         self.alpha.credential(self.alpha.own, "Authentication", audience, secret_ref=ref)
 
     def there(self) -> list[dict[str, Any]]:
-        now = self.beta.stage.server.run(lambda app: app.store.newest()).token()
-        page = self.beta.admin.get("/federation/artifacts", sort="-created_at", consistent_with=now)
-        return done(page)["items"]
+        self.beta.stage.server.run(all_listed)
+        return done(self.beta.admin.get("/federation/artifacts", sort="-created_at"))["items"]
 
     def delivery(self, artifact: str) -> dict[str, Any]:
         return self.alpha.artifact(artifact)["delivery"] or {}

@@ -11,7 +11,7 @@ from beamwright.contexts.trust.conduit import Conduit, ConduitStatus, conduits
 from beamwright.contexts.trust.doors import DefineConduit
 from beamwright.contexts.trust.retirement import RetireZone
 from beamwright.contexts.trust.zone import DefineZone, UpdateZone, ZoneStatus, zones
-from beamwright.kernel.errors import ConcurrencyError, ConflictError, DomainError
+from beamwright.kernel.errors import ConcurrencyError, ConflictError, DomainError, ReadModelBehindError
 from beamwright.kernel.store import Mark
 from beamwright.kernel.value import replace
 from beamwright.settings import Settings
@@ -108,3 +108,32 @@ def test_marks_compare_by_transaction_first() -> None:
     for bad in ("", "1", "1.2.3", "x.y", "-1.2", f"{2**70:x}.1"):
         with pytest.raises(DomainError):
             Mark.parse(bad)
+
+
+def test_a_search_waits_for_events_of_what_is_searched_and_for_no_others(cluster: Cluster, dsn: str) -> None:
+    """Nobody feeds the lists: what they have not seen matters only where it could change the answer."""
+
+    async def run() -> None:
+        app = await App.open(Settings(data=cluster.data), dsn)
+        app.start_workers()
+        zones_made = [(await attempt(app, DefineZone(name=uuid4().hex))).zone_id for _ in range(2)]
+        for aggregate in (zones, conduits):
+            await app.readers.caught_up(aggregate.snake, await app.store.horizon())
+        await app._workers.stop()
+        app.readers._patience = 0.2
+        alone, joined = zones_made
+        await app.service.call(
+            UpdateZone(zone_id=alone, description="the list of zones is behind"), ADMINISTRATOR
+        )
+        await app.service.call(RetireZone(zone_id=alone, reason="no conduit is new"), ADMINISTRATOR)
+        define = DefineConduit(name=uuid4().hex, source_zone_id=joined, target_zone_id=joined)
+        await app.service.call(define, ADMINISTRATOR)
+        with pytest.raises(ReadModelBehindError):
+            await app.service.call(RetireZone(zone_id=joined, reason="one is"), ADMINISTRATOR)
+        app.start_workers()
+        app.readers._patience = 30.0
+        with pytest.raises(ConflictError):
+            await app.service.call(RetireZone(zone_id=joined, reason="one is"), ADMINISTRATOR)
+        await app.close()
+
+    asyncio.run(run())

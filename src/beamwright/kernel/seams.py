@@ -8,7 +8,7 @@ from uuid import UUID
 
 from .aggregate import Aggregate
 from .authority import AuthzDecision, AuthzReason, Reach
-from .store import Found, Mark, Stored
+from .store import Found, Mark, Matched, Stored
 from .trees import Branch
 from .value import Value
 
@@ -23,10 +23,12 @@ class Lists(Protocol):
         self, aggregate: Aggregate[Any, Any], request: Any, reach: Reach, now: datetime
     ) -> Found: ...
 
-    async def matching(
-        self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]
-    ) -> tuple[Sequence[UUID], Mark]:
-        """The ids of every row that matches, and the mark the list stood at."""
+    async def matching(self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]) -> Matched:
+        """The ids of every row that matches, and how current they are."""
+        ...
+
+    async def unseen(self, aggregate: Aggregate[Any, Any]) -> Mark | None:
+        """The newest event of the aggregate that was committed and that its list has not seen."""
         ...
 
     async def tally(

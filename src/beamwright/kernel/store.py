@@ -204,10 +204,6 @@ class EventStore(Protocol):
         """The newest mark readers may see now."""
         ...
 
-    async def newest(self) -> Mark:
-        """The newest mark of all; readers of the log may still have to wait for an older transaction."""
-        ...
-
     async def place(self, token: str) -> Mark:
         """Where a token points; a token of something that a restore lost is refused."""
         ...
@@ -237,6 +233,14 @@ class Found(NamedTuple):
     rows: Sequence["ListRow"]
     next_cursor: str | None
     mark: Mark
+
+
+class Matched(NamedTuple):
+    """Ids of a list, the mark the list stood at, and the newest event of its aggregate that it had not seen."""
+
+    ids: Sequence[UUID]
+    mark: Mark
+    unseen: Mark | None
 
 
 class ListRow(NamedTuple):

@@ -209,10 +209,8 @@ class FederationDelivery(OutboxWorker[DeliveryRequest]):
 
     async def _outbound(self) -> list[Permit]:
         """The permits by which anything goes out: while one is suspended, its peer still follows our keys."""
-        service = self._service
-        await service.readers.caught_up(permits.snake, await service.store.horizon())
-        ids, _ = await service.lists.matching(permits, {"direction": PermitDirection.OUTBOUND})
-        found = [await self._load(permits, id) for id in ids]
+        matched = await self._service.matching(permits, {"direction": PermitDirection.OUTBOUND})
+        found = [await self._load(permits, id) for id in matched.ids]
         return [permit for permit in found if permit is not None and permit.status in FOLLOWED]
 
     async def _load[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S | None:

@@ -114,35 +114,10 @@ class Health:
     async def _report(self) -> Report:
         current = await self._backlogs.schema_current()
         backlog = await self._backlogs.backlog()
-        # Reactions keep their places beside those of the lists.
-        lists = {each.name for each in await self._bookmarks.projections()}
-        projections = [
-            ProjectionHealth(
-                name=mark.name,
-                version=mark.version,
-                serving=mark.serving,
-                behind_events=backlog.behind_events.get(mark.name, 0),
-                behind_seconds=backlog.behind_seconds.get(mark.name, 0.0),
-                failures=mark.failures,
-                last_error=mark.last_error,
-                updated_at=mark.updated_at,
-            )
-            for mark in await self._bookmarks.all()
-            if mark.name in lists
-        ]
-        reasons = [] if current else ["migrations missing"]
-        served = {(each.name, shape(each.version)) for each in projections if each.serving}
-        reasons += [
-            f"list {each.name} is being built"
-            for each in await self._bookmarks.projections()
-            if (each.name, shape(each.version)) not in served
-        ]
-        reasons += [
-            f"list {each.name} is {each.behind_seconds:.0f} s behind"
-            for each in projections
-            if each.serving and each.behind_seconds > MOST_LAG
-        ]
+        projections = await self._projections(backlog)
         idle = await self._leases.idle()
+        reasons = [] if current else ["migrations missing"]
+        reasons += await self._lagging(projections)
         reasons += _unattended(idle.get(LEASE))
         trouble = self._storage_trouble()
         reasons += [] if trouble is None else [trouble]
@@ -158,6 +133,38 @@ class Health:
             held_back_by=backlog.holder,
             reasons=reasons,
         )
+
+    async def _projections(self, backlog: Backlog) -> list[ProjectionHealth]:
+        # Reactions keep their places beside those of the lists.
+        lists = {each.name for each in await self._bookmarks.projections()}
+        return [
+            ProjectionHealth(
+                name=mark.name,
+                version=mark.version,
+                serving=mark.serving,
+                behind_events=backlog.behind_events.get(mark.name, 0),
+                behind_seconds=backlog.behind_seconds.get(mark.name, 0.0),
+                failures=mark.failures,
+                last_error=mark.last_error,
+                updated_at=mark.updated_at,
+            )
+            for mark in await self._bookmarks.all()
+            if mark.name in lists
+        ]
+
+    async def _lagging(self, projections: Sequence[ProjectionHealth]) -> list[str]:
+        """What lists there are no answers from, or old ones."""
+        served = {(each.name, shape(each.version)) for each in projections if each.serving}
+        unbuilt = [
+            f"list {each.name} is being built"
+            for each in await self._bookmarks.projections()
+            if (each.name, shape(each.version)) not in served
+        ]
+        return unbuilt + [
+            f"list {each.name} is {each.behind_seconds:.0f} s behind"
+            for each in projections
+            if each.serving and each.behind_seconds > MOST_LAG
+        ]
 
     async def metrics(self) -> bytes:
         """Figures of the read models and the verdict log, in the Prometheus text form."""

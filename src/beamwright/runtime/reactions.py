@@ -52,11 +52,9 @@ class Reacting:
         return None if stream is None else aggregate.fold(aggregate.stream_decoder.decode(stream.events))
 
     async def find[S: Value, E: Event](self, aggregate: Aggregate[S, E], **filters: Any) -> list[S]:
-        """Every object that the list's filters match, once the list has seen all that readers may see."""
-        service = self._service
-        await service.readers.caught_up(aggregate.snake, await service.store.horizon())
-        ids, _ = await service.lists.matching(aggregate, filters)
-        states = [await self.load(aggregate, id) for id in ids]
+        """Every object that the list's filters match."""
+        found = await self._service.matching(aggregate, filters)
+        states = [await self.load(aggregate, id) for id in found.ids]
         return [state for state in states if state is not None]
 
     async def issue(self, command: Command[Any]) -> None:

@@ -57,6 +57,7 @@ from beamwright.kernel.store import (
     EventStore,
     IdempotencyKey,
     LostRaceError,
+    Matched,
     StoredAnswer,
 )
 from beamwright.kernel.times import beyond_utc
@@ -127,6 +128,17 @@ class Service:
         self._state_decoders = {
             name: msgspec.json.Decoder(aggregate.state) for name, aggregate in registry.aggregates.items()
         }
+
+    async def matching(self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]) -> Matched:
+        """What a list matches, with all that was acknowledged of its aggregate before.
+
+        Only events of this aggregate are waited for: whatever else happens changes nothing of the answer.
+        """
+        found = await self.lists.matching(aggregate, filters)
+        if found.unseen is not None:
+            await self.readers.caught_up(aggregate.snake, found.unseen)
+            found = await self.lists.matching(aggregate, filters)
+        return found
 
     async def call(self, request: Command[Any] | Query[Any], call: Call) -> Outcome:
         """Run any operation. REST, MCP, CLI and workers all end here."""

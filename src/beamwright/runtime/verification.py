@@ -1,5 +1,6 @@
 """Verification: whether streams, claims, answers, lists and profiles agree with the log they come from."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -288,7 +289,7 @@ class Walk:
             self._report.find(Check.EVENTS, stream.name, text)
 
 
-class Companion[R]:
+class Companion[R](ABC):
     """Rows that every stream must agree with, in the order of the streams' ids."""
 
     def __init__(self, report: Report, rows: AsyncIterator[tuple[UUID, R]]) -> None:
@@ -322,11 +323,13 @@ class Companion[R]:
     async def _step(self) -> None:
         self._next = await anext(self._rows, None)
 
+    @abstractmethod
     def _compare(self, stream: Stream, rows: list[R]) -> None:
-        raise NotImplementedError
+        """Report where the rows differ from what the stream says they are."""
 
+    @abstractmethod
     def _stray(self, id: UUID, row: R) -> None:
-        raise NotImplementedError
+        """Report a row whose stream does not exist."""
 
 
 class Claims(Companion[ClaimKey]):

@@ -168,11 +168,7 @@ class UnitOfWork:
         return state
 
     async def find[S: Value, E: Event](self, aggregate: Aggregate[S, E], **filters: Any) -> Sequence[S]:
-        service, head = self._service, await self._service.store.horizon()
-        ids, mark = await service.lists.matching(aggregate, filters)
-        if mark < head:
-            await service.readers.caught_up(aggregate.snake, head)
-            ids, mark = await service.lists.matching(aggregate, filters)
+        ids, mark, _ = await self._service.matching(aggregate, filters)
         self.searched[aggregate.name] = min(mark, self.searched.get(aggregate.name, mark))
         await self._read([(aggregate.name, id) for id in ids])
         states: list[S] = [self.loaded[aggregate.name, id].state for id in ids]
@@ -185,9 +181,7 @@ class UnitOfWork:
         if aggregate is None:
             return None
         if ids is None:
-            # What was acknowledged counts, also where an older transaction still holds the log's readers back.
-            await service.readers.caught_up(aggregate.snake, await service.store.newest())
-            ids, _ = await service.lists.matching(aggregate, filters)
+            ids = (await service.matching(aggregate, filters)).ids
         found = await service.folding.load([(aggregate_name, id) for id in dict.fromkeys(ids)])
         return [loaded.state for loaded in found.values()]
 
@@ -222,7 +216,8 @@ class UnitOfWork:
 
     async def height(self, aggregate: Aggregate[Any, Any], root_id: UUID) -> int:
         service = self._service
-        await service.readers.caught_up(aggregate.snake, await service.store.newest())
+        if (unseen := await service.lists.unseen(aggregate)) is not None:
+            await service.readers.caught_up(aggregate.snake, unseen)
         return await service.lists.height(aggregate, root_id)
 
     async def belonging(self, aggregate_name: str, id: UUID) -> Belonging:

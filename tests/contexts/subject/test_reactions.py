@@ -1,9 +1,7 @@
 """What happens to subjects by itself, and how reactions follow the log through refusals."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -26,7 +24,7 @@ from beamwright.kernel import wellknown
 from beamwright.kernel.errors import ConcurrencyError, DatabaseUnavailableError
 from beamwright.kernel.event import Event, event_type, payload
 from beamwright.kernel.registry import Registry
-from beamwright.kernel.store import BEGINNING, Append, Envelope, Mark, NewEvent
+from beamwright.kernel.store import BEGINNING, Append, Envelope, Mark, Matched, NewEvent
 from beamwright.kernel.value import replace
 from beamwright.runtime.reactions import Reactions, back_off
 from beamwright.runtime.subject_reactions import SUBJECT_REACTIONS
@@ -68,8 +66,6 @@ class Bench:
         self.issued: list[Any] = []
         self.troubles: list[Exception] = []
         self.clock = NOW
-        self.readers = SimpleNamespace(caught_up=self.caught_up)
-        self.lists = SimpleNamespace(matching=self.matching)
         self.mounted: list[UUID] = []
         self.reactions = self.started()
 
@@ -81,11 +77,9 @@ class Bench:
     def now(self) -> Any:
         return self.clock
 
-    async def caught_up(self, name: str, mark: Mark) -> None: ...
-
-    async def matching(self, aggregate: Any, filters: Any) -> tuple[Sequence[UUID], Mark]:
+    async def matching(self, aggregate: Any, filters: Any) -> Matched:
         assert filters == {"mounted_on_asset_id": ASSET}
-        return self.mounted, BEGINNING
+        return Matched(self.mounted, BEGINNING, None)
 
     async def position(self, name: str) -> Mark:
         return self.saved.get(name, BEGINNING)

@@ -12,7 +12,7 @@ from beamwright.kernel.aggregate import Aggregate, Filter, Test
 from beamwright.kernel.authority import Reach, Span
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor, encode_cursor
 from beamwright.kernel.errors import ReadModelBehindError
-from beamwright.kernel.store import Found, ListRow, Mark
+from beamwright.kernel.store import Found, ListRow, Mark, Matched
 from beamwright.kernel.trees import Branch
 
 from .database import Database
@@ -66,15 +66,21 @@ class PostgresLists:
         )
         return Found([ListRow(*list(row)[2:8]) for row in rows], next_cursor, mark)
 
-    async def matching(
-        self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]
-    ) -> tuple[Sequence[UUID], Mark]:
+    async def matching(self, aggregate: Aggregate[Any, Any], filters: Mapping[str, Any]) -> Matched:
         table = self._tables[aggregate.name]
         query = Conditions()
         for name, value in filters.items():
             _filter(query, table.filters[name], value, datetime.min)
-        rows, mark = await self._fetch(table, f"SELECT id FROM {LIST} {query.where()}", query, "id")
-        return [row["id"] for row in rows], mark
+        sql = f"SELECT id FROM {LIST} {query.where()}"
+        rows = await self._rows(table, sql, query, "id", _unseen(query, aggregate))
+        ids = [row["id"] for row in rows if row["id"] is not None]
+        return Matched(ids, _mark(rows[0]), _unseen_mark(rows[0]))
+
+    async def unseen(self, aggregate: Aggregate[Any, Any]) -> Mark | None:
+        query = Conditions()
+        beside = _unseen(query, aggregate)
+        rows = await self._rows(self._tables[aggregate.name], "SELECT 1 AS id", query, "id", beside)
+        return _unseen_mark(rows[0])
 
     async def tally(
         self,
@@ -127,9 +133,17 @@ class PostgresLists:
     async def _fetch(
         self, table: ListTable, sql: str, query: "Conditions", order: str
     ) -> tuple[list[Row], Mark]:
-        """Rows and the bookmark they stand at, from one snapshot; waits out a list that is just being swapped."""
-        whole = f"""WITH rows AS ({sql}) SELECT b.transaction_id, b.position, rows.*
-            FROM projections b LEFT JOIN rows ON true WHERE b.name = {query.value(table.aggregate.snake)}
+        """Rows, and the bookmark they stand at."""
+        rows = await self._rows(table, sql, query, order)
+        return [row for row in rows if row["id"] is not None], _mark(rows[0])
+
+    async def _rows(
+        self, table: ListTable, sql: str, query: "Conditions", order: str, beside: str = ""
+    ) -> list[Row]:
+        """Rows with the bookmark they stand at, which may come alone, from one snapshot; waits out a list that is
+        just being swapped."""
+        whole = f"""WITH rows AS ({sql}) SELECT b.transaction_id, b.position, rows.*{", unseen.*" if beside else ""}
+            FROM projections b LEFT JOIN rows ON true {beside} WHERE b.name = {query.value(table.aggregate.snake)}
             AND b.version = ${len(query.values) + 1} AND b.serving ORDER BY {order}"""
         for _ in range(TRIES):
             try:
@@ -139,12 +153,29 @@ class PostgresLists:
             except asyncpg.UndefinedTableError:
                 rows = []
             if rows:
-                mark = Mark(rows[0]["transaction_id"], rows[0]["position"])
-                return [row for row in rows if row["id"] is not None], mark
+                return rows
             await asyncio.sleep(0.05)
             await self.refresh()
             table = self._tables[table.aggregate.name]
         raise ReadModelBehindError("This list is being built; ask again shortly.")
+
+
+def _mark(row: Row) -> Mark:
+    return Mark(row["transaction_id"], row["position"])
+
+
+def _unseen(query: "Conditions", aggregate: Aggregate[Any, Any]) -> str:
+    """Beside a bookmark: the newest event of the aggregate beyond it, whatever readers of the log may see."""
+    return f"""LEFT JOIN LATERAL (
+        SELECT e.transaction_id AS unseen_transaction_id, e.position AS unseen_position FROM events e
+        WHERE (e.transaction_id, e.position) > (b.transaction_id::text::xid8, b.position)
+            AND e.stream_type = {query.value(aggregate.name)}
+        ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1) unseen ON true"""
+
+
+def _unseen_mark(row: Row) -> Mark | None:
+    transaction_id = row["unseen_transaction_id"]
+    return None if transaction_id is None else Mark(transaction_id, row["unseen_position"])
 
 
 class Conditions:

@@ -60,9 +60,6 @@ HORIZON = """SELECT transaction_id, position FROM events
     WHERE transaction_id < log_horizon()
     ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
 
-NEWEST = """SELECT transaction_id, position FROM events
-    ORDER BY events.transaction_id DESC, events.position DESC LIMIT 1"""
-
 # Some tens of milliseconds, however rare the wanted events are.
 MOST_SEARCHED = 50_000
 
@@ -113,10 +110,6 @@ class PostgresEventStore:
 
     async def horizon(self) -> Mark:
         row = await self._database.fetchrow(HORIZON)
-        return Mark(*row) if row is not None else Mark(0, 0)
-
-    async def newest(self) -> Mark:
-        row = await self._database.fetchrow(NEWEST)
         return Mark(*row) if row is not None else Mark(0, 0)
 
     async def place(self, token: str) -> Mark:

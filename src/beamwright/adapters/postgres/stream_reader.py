@@ -1,4 +1,4 @@
-"""Reads of concurrent calls, combined into one query; a lone one goes out at once."""
+"""Reads that are asked for at once, by one call or by many, combined into one query."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -50,6 +50,7 @@ class StreamReader:
         self._database = database
         self._waiting: list[_Waiting] = []
         self._free = queries_at_once
+        self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, parts: Sequence[Part]) -> Mapping[StreamName, Stream]:
@@ -61,14 +62,18 @@ class StreamReader:
         return await answer
 
     def _send(self) -> None:
-        if self._free and self._waiting:
+        if self._free and self._waiting and not self._starting:
             self._free -= 1
-            taken, self._waiting = self._waiting[:MOST_IN_A_QUERY], self._waiting[MOST_IN_A_QUERY:]
-            task = asyncio.create_task(self._run(taken))
+            self._starting = True
+            task = asyncio.create_task(self._run())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, taken: Sequence[_Waiting]) -> None:
+    async def _run(self) -> None:
+        # It starts when everybody who runs just now has had their turn: what they ask for goes with it.
+        taken, self._waiting = self._waiting[:MOST_IN_A_QUERY], self._waiting[MOST_IN_A_QUERY:]
+        self._starting = False
+        self._send()
         try:
             found = await self._query({part for each in taken for part in each.parts})
             for each in taken:

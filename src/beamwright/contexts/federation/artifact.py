@@ -231,10 +231,8 @@ def failed(stages: Stages) -> list[VerificationStage]:
 
 def evolve(artifact: Artifact | None, event: ArtifactEvent) -> Artifact:
     match event:
-        case ArtifactPublished():
-            return published(event)
-        case ArtifactReceived():
-            return received(event)
+        case ArtifactPublished() | ArtifactReceived():
+            return begun(event)
         case _ if artifact is None:
             raise ValueError(event)
         case ArtifactVerified():
@@ -245,12 +243,14 @@ def evolve(artifact: Artifact | None, event: ArtifactEvent) -> Artifact:
             assert_never(event)
 
 
-def published(event: ArtifactPublished) -> Artifact:
+def begun(event: ArtifactPublished | ArtifactReceived) -> Artifact:
+    """What we signed for a peer, or what a peer signed for us."""
+    ours = isinstance(event, ArtifactPublished)
     return Artifact(
         id=event.artifact_id,
-        direction=PermitDirection.OUTBOUND,
+        direction=PermitDirection.OUTBOUND if ours else PermitDirection.INBOUND,
         site_code=event.site_code,
-        issuer_facility_code=event.site_code,
+        issuer_facility_code=event.site_code if ours else event.issuer_facility_code,
         peer_facility_id=event.peer_facility_id,
         peer_actor_id=event.peer_actor_id,
         permit_id=event.permit_id,
@@ -261,7 +261,7 @@ def published(event: ArtifactPublished) -> Artifact:
         audience=event.audience,
         purpose=event.purpose,
         terms=event.terms,
-        source=event.source,
+        source=event.source if ours else None,
         content_hash=event.content_hash,
         content=event.content,
         ledger_number=event.ledger_number,
@@ -269,37 +269,8 @@ def published(event: ArtifactPublished) -> Artifact:
         expires_at=event.expires_at,
         nonce=event.nonce,
         envelope=event.envelope,
-        stages={},
-        status=ArtifactStatus.PUBLISHED,
-    )
-
-
-def received(event: ArtifactReceived) -> Artifact:
-    return Artifact(
-        id=event.artifact_id,
-        direction=PermitDirection.INBOUND,
-        site_code=event.site_code,
-        issuer_facility_code=event.issuer_facility_code,
-        peer_facility_id=event.peer_facility_id,
-        peer_actor_id=event.peer_actor_id,
-        permit_id=event.permit_id,
-        credential_id=event.credential_id,
-        key_id=event.key_id,
-        artifact_kind=event.artifact_kind,
-        tier=event.tier,
-        audience=event.audience,
-        purpose=event.purpose,
-        terms=event.terms,
-        source=None,
-        content_hash=event.content_hash,
-        content=event.content,
-        ledger_number=event.ledger_number,
-        issued_at=event.issued_at,
-        expires_at=event.expires_at,
-        nonce=event.nonce,
-        envelope=event.envelope,
-        stages=event.stages,
-        status=event.status,
+        stages={} if ours else event.stages,
+        status=ArtifactStatus.PUBLISHED if ours else event.status,
     )
 
 

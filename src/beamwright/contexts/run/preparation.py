@@ -16,7 +16,7 @@ from beamwright.contexts.equipment.asset import assets
 from beamwright.contexts.federation.coverage import related
 from beamwright.contexts.recipe.binding import Binding, Candidates, find_candidates, load_equipment
 from beamwright.contexts.recipe.capability import capabilities
-from beamwright.contexts.recipe.method import methods
+from beamwright.contexts.recipe.method import Method, methods
 from beamwright.contexts.recipe.plan import Plan, plans
 from beamwright.contexts.recipe.practice import practices
 from beamwright.contexts.safety.gate import ClearedWork
@@ -105,17 +105,7 @@ async def load_preparation(world: World, order: RunOrder) -> RunPreparation:
     known = (await world.load_known(assets, sorted(plan.asset_ids))).keys()
     # What both of them need is loaded by now, so neither can see another state of it than the other.
     gate, equipment = await asyncio.gather(
-        load_gate_scope(
-            world,
-            GatedWork(
-                work=ClearedWork(kind=BindingKind.RUN, visit_id=order.visit_id),
-                asset_ids=plan.asset_ids,
-                subject_id=order.subject_id,
-                needed_supplies=method.needed_supplies,
-                window_start=plan.window_start,
-                window_end=plan.window_end,
-            ),
-        ),
+        load_gate_scope(world, gated(order, plan, method)),
         load_equipment(world, known, {each.role_id for each in method.required_roles if each.role_id}),
     )
     binding = Binding(practice=practice, method=method, capability=capability, equipment=equipment)
@@ -127,6 +117,18 @@ async def load_preparation(world: World, order: RunOrder) -> RunPreparation:
         visit_related=visit is None or await related(world, plan.facility_code, visit.facility_code),
         campaign=campaign,
         gate=gate,
+    )
+
+
+def gated(order: RunOrder, plan: Plan, method: Method) -> GatedWork:
+    """The run as the gate judges it."""
+    return GatedWork(
+        work=ClearedWork(kind=BindingKind.RUN, visit_id=order.visit_id),
+        asset_ids=plan.asset_ids,
+        subject_id=order.subject_id,
+        needed_supplies=method.needed_supplies,
+        window_start=plan.window_start,
+        window_end=plan.window_end,
     )
 
 
