@@ -33,7 +33,8 @@ def test_lists_leave_out_what_belongs_to_others(scene: Scene, name: str) -> None
 
 def test_lists_show_a_facilitys_own_to_who_reaches_it(scene: Scene) -> None:
     page = done(scene.foreigner.get("/visits", consistent_with=scene.head))
-    assert [item["id"] for item in page["items"]] == [scene.visit_there]
+    assert scene.visit_there in [item["id"] for item in page["items"]]
+    assert {item["facility_code"] for item in page["items"]} == {scene.other_site}
 
 
 def test_presence_elsewhere_is_not_listed(scene: Scene) -> None:

@@ -120,7 +120,7 @@ def installation(folder: Path) -> Iterator[Installation]:
         installation.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stopped(installation: Installation) -> Iterator[Installation]:
     """The same installation while its service is stopped."""
     installation.define_zone()
