@@ -47,11 +47,15 @@ class Cluster:
     def dsn(self, database: str) -> str:
         return self.admin_dsn.replace("/postgres?", f"/{database}?")
 
-    def database(self) -> str:
+    def database(self, template: str = TEMPLATE) -> str:
         """The address of a fresh database."""
         name = f"test_{uuid4().hex}"
-        asyncio.run(self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
+        asyncio.run(self._execute(f"CREATE DATABASE {name} TEMPLATE {template}"))
         return self.dsn(name)
+
+    def empty_database(self) -> str:
+        """The address of a database without anything in it."""
+        return self.database("template0")
 
     async def _make_template(self) -> None:
         await self._execute(f"CREATE DATABASE {TEMPLATE}")

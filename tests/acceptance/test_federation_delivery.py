@@ -1,6 +1,5 @@
 """Two served installations that exchange artifacts over HTTP, while lines and peers come and go."""
 
-import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -66,10 +65,8 @@ def alpha(cluster: Cluster) -> Iterator[Exchange]:
 @pytest.fixture(scope="module")
 def beta(cluster: Cluster) -> Iterator[Exchange]:
     """Another installation, with an own Site of another name."""
-    name = f"test_{uuid4().hex}"
-    asyncio.run(cluster._execute(f"CREATE DATABASE {name}"))
     given: dict[str, Any] = {"secret_store": "memory", "self_facility_code": "beta"}
-    with serving(cluster, dsn=cluster.dsn(name), **given) as server, Stage(server) as stage:
+    with serving(cluster, dsn=cluster.empty_database(), **given) as server, Stage(server) as stage:
         yield Exchange(stage, "beta")
 
 

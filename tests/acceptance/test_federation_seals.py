@@ -41,7 +41,6 @@ from tests.contexts.federation.seal_examples import (
     Pair,
     signed,
 )
-from tests.faults.restoring import empty
 from tests.live import Cluster, serving
 
 CODE = "east"
@@ -331,7 +330,7 @@ def test_a_restored_installation_signs_nothing_until_it_is_above_what_peers_have
     cluster: Cluster, east: Sealed, tmp_path: Path
 ) -> None:
     east.sign()
-    path, dsn = tmp_path / "backup.zip", empty(cluster)
+    path, dsn = tmp_path / "backup.zip", cluster.empty_database()
     make_backup(east.stage.server.dsn, east.stage.server.settings, path, None, False, told)
     lost = east.sign() and east.view()["sequence_number"]
     target = Settings(data=tmp_path, database_url=dsn, self_facility_code=CODE)

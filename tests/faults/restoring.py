@@ -19,7 +19,7 @@ from beamwright.kernel.store import Mark
 from beamwright.maintenance import read_models, registry, verify_database
 from beamwright.preservation import Progress, make_backup, restore_backup
 from beamwright.settings import Settings
-from tests.live import Cluster, LiveServer
+from tests.live import LiveServer
 
 WRITERS = 6
 
@@ -132,13 +132,6 @@ class Elsewhere:
         pid = int((self._directory / "postgres" / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGQUIT)
         self._embedded.stop()
-
-
-def empty(cluster: Cluster) -> str:
-    """A database without anything in it, in the cluster that the log comes from."""
-    name = f"empty_{uuid4().hex}"
-    run(execute(cluster.admin_dsn, f"CREATE DATABASE {name} TEMPLATE template0"))
-    return cluster.dsn(name)
 
 
 def burn(dsn: str, transactions: int) -> None:

@@ -11,7 +11,7 @@ from beamwright.adapters.backup_file import MANIFEST, BackupFileError, check_all
 from beamwright.adapters.postgres.migrate import UnfinishedRestoreError, migrate
 from beamwright.maintenance import NotPossibleError
 from tests.faults.form import record, seeded, sized
-from tests.faults.restoring import brought_back, empty, log, run, saved, whole
+from tests.faults.restoring import brought_back, log, run, saved, whole
 from tests.live import Cluster
 
 FLIPS = sized(short=150, long=5000)
@@ -84,7 +84,7 @@ def test_restore_that_fails_in_the_middle_leaves_nothing_but_a_mark(
         manifest["parts"][-1]["rows"] += 1
         return msgspec.json.encode(manifest)
 
-    dsn = empty(cluster)
+    dsn = cluster.empty_database()
     with pytest.raises(NotPossibleError, match="should have"):
         brought_back(dsn, rewritten(backup, tmp_path / "short.backup", change))
     assert log(dsn) == [] and whole(dsn, "claims") == []

@@ -39,7 +39,6 @@ from tests.faults.restoring import (
     brought_back,
     burn,
     define,
-    empty,
     execute,
     fetch,
     findings,
@@ -103,7 +102,7 @@ def restored(request: pytest.FixtureRequest, backup: Saved, cluster: Cluster, el
         dsn = elsewhere.database()
         assert elsewhere.counter() < last
     else:
-        dsn = empty(cluster)
+        dsn = cluster.empty_database()
         [[counter]] = run(fetch(dsn, "SELECT pg_current_xact_id()::text::bigint"))
         assert counter > last
     brought_back(dsn, backup.path)
@@ -249,7 +248,7 @@ def zone() -> Append:
 def test_restore_of_a_restore_knows_the_tokens_of_both_histories(
     cluster: Cluster, elsewhere: Elsewhere, backup: Saved, folder: Path
 ) -> None:
-    first, again = elsewhere.database(), empty(cluster)
+    first, again = elsewhere.database(), cluster.empty_database()
     brought_back(first, backup.path)
     with serving(cluster, first) as server, server.client() as client:
         kept = define(client, f"kept {uuid4()}", uuid4().hex).json()["as_of"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -66,3 +67,16 @@ def test_a_time_that_utc_cannot_tell_is_refused(address: tuple[str, dict[str, st
     url, headers = address
     answer = httpx.get(f"{url}/decisions", params={"decided_until": time}, headers=headers)
     assert answer.status_code == 422 and answer.json()["faults"][0]["path"] == "$.decided_until"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(None, "null"), ({}, "object"), ([], "array"), (1, "int"), (True, "bool")]
+)
+def test_what_a_field_must_not_be_is_told_in_json(
+    address: tuple[str, dict[str, str]], kind: Any, name: str
+) -> None:
+    """The field that tells the kinds of step apart is looked at by another part of the decoder than all others."""
+    url, headers = address
+    body = {"name": "R", "capability_id": str(uuid4()), "steps": [{"kind": kind}]}
+    [fault] = httpx.post(f"{url}/recipes", json=body, headers=headers).json()["faults"]
+    assert fault == {"path": "$.steps[0].kind", "message": f"Expected `str`, got `{name}`"}

@@ -7,11 +7,14 @@ import structlog
 
 from beamwright.contexts.trust.policy import (
     Policy,
+    PolicyGrantAdded,
     PolicyResumed,
     PolicyStatus,
     PolicySuspended,
+    policies,
 )
-from beamwright.contexts.trust.seeds import SeedStream, seed
+from beamwright.contexts.trust.ready_made import ready_made_policies
+from beamwright.contexts.trust.seeds import SeedStream, seed, seeded_grants
 from beamwright.kernel import wellknown
 from beamwright.kernel.event import Beside, Claim, Event, event_type, payload
 from beamwright.kernel.store import (
@@ -31,7 +34,10 @@ CORRELATION = "seed-installation"
 
 
 async def seed_installation(service: Service, *, builtin_issuer: bool) -> None:
-    """Idempotent: a stream that exists is left alone. The only append that no policy authorized."""
+    """Idempotent: a stream that exists is left alone, but for grants that are new in this version.
+
+    The only appends that no policy authorized.
+    """
     await service.authority.refresh()
     streams = seed(
         service.now(),
@@ -50,6 +56,7 @@ async def seed_installation(service: Service, *, builtin_issuer: bool) -> None:
             log.info("seed_left_out", streams=[str(stream.id) for stream in streams], error=str(error))
     if missing:
         await service.authority.refresh()
+    await _complete_policies(service)
     await _set_laptop_policy(service)
 
 
@@ -109,14 +116,31 @@ async def _set_laptop_policy(service: Service) -> None:
         else PolicySuspended(policy_id=policy.id, occurred_at=now, reason="calls need a token")
     )
     name = ("Policy", policy.id)
-    version = (await service.store.read([name]))[name].version
-    append = Append(
-        envelope=_envelope(),
-        events=[_new_event(service, name, version + 1, event)],
-        seen={name: version},
-    )
+    await _record(service, name, (await service.store.read([name]))[name].version, [event])
+
+
+async def _complete_policies(service: Service) -> None:
+    """Grant what ready-made policies of an older version could not: its operations did not exist."""
+    known = {
+        ("Policy", policy.id): policy
+        for policy in ready_made_policies(service.installation.self_facility_code)
+    }
+    for name, stream in (await service.store.read(list(known))).items():
+        now = service.now()
+        history = [policies.current(event) for event in policies.stream_decoder.decode(stream.events)]
+        policy = policies.fold(history)
+        grants = seeded_grants(known[name], history, service.registry.operations, service.new_id)
+        if grants and policy is not None and policy.status is not PolicyStatus.REVOKED:
+            added = [PolicyGrantAdded(policy_id=name[1], occurred_at=now, grant=grant) for grant in grants]
+            await _record(service, name, stream.version, added)
+            new = sorted(text for grant in grants for text in grant.operations)
+            log.info("ready_made_policy_completed", policy=known[name].name, operations=new)
+
+
+async def _record(service: Service, name: StreamName, version: int, events: Sequence[Event]) -> None:
+    new = [_new_event(service, name, version + number, event) for number, event in enumerate(events, 1)]
     try:
-        await service.store.append(append)
+        await service.store.append(Append(envelope=_envelope(), events=new, seen={name: version}))
     except LostRaceError:
-        log.info("laptop_policy_set_elsewhere")
+        log.info("policy_set_elsewhere", policy=str(name[1]))
     await service.authority.refresh()

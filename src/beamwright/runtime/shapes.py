@@ -9,6 +9,8 @@ from beamwright.kernel.errors import ShapeError
 from beamwright.kernel.operation import Operation
 from beamwright.kernel.problem import Fault
 
+JSON_NAMES = {"NoneType": "null", "dict": "object", "list": "array"}
+
 
 def shape_error(
     operation: Operation, given: Mapping[str, Any], error: Exception, *, strict: bool
@@ -25,10 +27,17 @@ def shape_error(
             msgspec.convert(given[name], field.type, strict=strict)
         except msgspec.ValidationError as fault:
             message, _, place = str(fault).partition(" - at `$")
-            faults.append(Fault(path=f"$.{name}{place.removesuffix('`')}", message=message))
+            faults.append(Fault(path=f"$.{name}{place.removesuffix('`')}", message=_in_json(message)))
     faults = faults or [Fault(path="$", message=str(error))]
     places = ", ".join(fault.path for fault in faults)
     return ShapeError(f"The request does not fit {operation.name}; see faults at {places}.", faults=faults)
+
+
+def _in_json(message: str) -> str:
+    """Of the field that tells kinds apart, the decoder names what it got as Python does."""
+    told, got, rest = message.partition("got `")
+    given = rest.removesuffix("`")
+    return f"{told}{got}{JSON_NAMES.get(given, given)}`" if got else message
 
 
 def strange_times(operation: Operation, places: Sequence[str]) -> ShapeError:

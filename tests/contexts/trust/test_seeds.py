@@ -12,14 +12,17 @@ from beamwright.contexts.federation.facility import Facility, FacilityKind
 from beamwright.contexts.trust.authorization import Snapshot
 from beamwright.contexts.trust.conduit import Conduit
 from beamwright.contexts.trust.policy import (
+    Grant,
     GrantScopeKind,
     Policy,
     PolicyDefined,
+    PolicyGrantAdded,
+    PolicyGrantRevoked,
     PolicyStatus,
     matched,
 )
 from beamwright.contexts.trust.ready_made import SeedPolicy, ready_made_policies
-from beamwright.contexts.trust.seeds import SeedStream, seed
+from beamwright.contexts.trust.seeds import SeedStream, granted, seed, seeded_grants, terms
 from beamwright.contexts.trust.surface import Surface
 from beamwright.contexts.trust.visit import VisitArrived
 from beamwright.kernel import wellknown
@@ -256,3 +259,53 @@ def test_members_may_what_their_role_and_the_visits_status_allow() -> None:
             result = ask(name, wellknown.LOCAL_OPERATOR, wellknown.HTTP_SURFACE, *history)
             reached = any(candidate.span.visit_ids for candidate in result.reach.allow)
             assert reached is (cell == "yes"), f"{name} as {title}"
+
+
+def without_federation() -> Mapping[str, Operation]:
+    return {name: each for name, each in OPERATIONS.items() if each.context != "federation"}
+
+
+def late(policy: SeedPolicy, *history: Event) -> list[Grant]:
+    numbers = ids()
+    return seeded_grants(policy, history, OPERATIONS, lambda: next(numbers))
+
+
+def test_a_newer_version_grants_what_the_older_had_no_operations_for() -> None:
+    older = {stream.id: stream.records for stream in seeded(operations=without_federation())}
+    for policy in ready_made_policies("home"):
+        history = [record for record in older[policy.id] if isinstance(record, Event)]
+        added = [
+            PolicyGrantAdded(policy_id=policy.id, occurred_at=NOW, grant=grant)
+            for grant in late(policy, *history)
+        ]
+        now, fresh = (
+            {
+                (terms(grant), text)
+                for event in events
+                for grant in granted(event)
+                for text in grant.operations
+            }
+            for events in ([*history, *added], of_policy(policy.id))
+        )
+        assert now == fresh
+        assert late(policy, *history, *added) == []
+        whole = {text for grant in added for text in grant.grant.operations}
+        assert all(not matched(text, without_federation()) for text in whole)
+
+
+def of_policy(id: UUID) -> list[Event]:
+    [records] = [stream.records for stream in seeded() if stream.id == id]
+    return [record for record in records if isinstance(record, Event)]
+
+
+def test_what_was_revoked_is_not_granted_again() -> None:
+    for policy in ready_made_policies("home"):
+        history = of_policy(policy.id)
+        revoked = [
+            PolicyGrantRevoked(
+                policy_id=policy.id, occurred_at=NOW, grant_id=grant.grant_id, reason="too much"
+            )
+            for event in history
+            for grant in granted(event)
+        ]
+        assert late(policy, *history, *revoked) == []

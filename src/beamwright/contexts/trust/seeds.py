@@ -1,6 +1,6 @@
 """Seeds: what an installation is born with, so that somebody can come in and make the rest."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -35,8 +35,8 @@ from beamwright.kernel.wellknown import (
 
 from .conduit import ConduitDefined, VerdictLevel
 from .doors import CONTROLLED_BY_DEFAULT
-from .policy import Grant, PolicyDefined, PolicySuspended, matched
-from .ready_made import SeedPolicy, ready_made_policies
+from .policy import Grant, PolicyDefined, PolicyGrantAdded, PolicySuspended, matched
+from .ready_made import SeedGrant, SeedPolicy, ready_made_policies
 from .surface import SurfaceDefined, SurfaceKind
 from .zone import ZoneDefined
 
@@ -153,18 +153,7 @@ def policy_stream(
     policy: SeedPolicy, now: datetime, operations: Mapping[str, Operation], new_id: Callable[[], UUID]
 ) -> SeedStream:
     """A policy with the patterns that match something, and the grants that have such a pattern."""
-    grants = [
-        Grant(
-            grant_id=new_id(),
-            effect=grant.effect,
-            principals=grant.principals,
-            operations=patterns,
-            surface_ids=grant.surface_ids,
-            scope=grant.scope,
-        )
-        for grant in policy.grants
-        if (patterns := frozenset(text for text in grant.patterns if matched(text, operations)))
-    ]
+    grants = seeded_grants(policy, (), operations, new_id)
     defined = PolicyDefined(
         policy_id=policy.id,
         occurred_at=now,
@@ -177,3 +166,50 @@ def policy_stream(
     if policy.suspended:
         records.append(PolicySuspended(policy_id=policy.id, occurred_at=now, reason=policy.suspended))
     return SeedStream(aggregate="Policy", id=policy.id, records=tuple(records))
+
+
+def seeded_grants(
+    policy: SeedPolicy,
+    history: Iterable[Event],
+    operations: Mapping[str, Operation],
+    new_id: Callable[[], UUID],
+) -> list[Grant]:
+    """What a ready-made policy has to grant and never did: what its installation had no operations for.
+
+    Whatever was granted once stands in the history, so that what somebody has revoked is not granted again.
+    """
+    told = [grant for event in history for grant in granted(event)]
+    had = {(terms(grant), text) for grant in told for text in grant.operations}
+    return [
+        Grant(
+            grant_id=new_id(),
+            effect=grant.effect,
+            principals=grant.principals,
+            operations=patterns,
+            surface_ids=grant.surface_ids,
+            scope=grant.scope,
+        )
+        for grant in policy.grants
+        if (
+            patterns := frozenset(
+                text
+                for text in grant.patterns
+                if matched(text, operations) and (terms(grant), text) not in had
+            )
+        )
+    ]
+
+
+def granted(event: Event) -> Sequence[Grant]:
+    match event:
+        case PolicyDefined():
+            return event.grants
+        case PolicyGrantAdded():
+            return [event.grant]
+        case _:
+            return []
+
+
+def terms(grant: Grant | SeedGrant) -> tuple[object, ...]:
+    """For whom, through which door and on what a grant is."""
+    return grant.effect, grant.principals, grant.surface_ids, grant.scope
