@@ -22,11 +22,14 @@ import psutil
 from beamwright.adapters.postgres.attached import attached
 from beamwright.adapters.tokens.builtin import BuiltInIssuer
 from beamwright.kernel import wellknown
+from tests.faults.form import sized
 from tests.faults.service import Served, ready
 from tests.live import HTTP_AUDIENCE, MCP_AUDIENCE
 
-# What has not ended by then never will: on a busy machine everything takes its time.
+# What has not ended by then never will: where other tests run beside, everything takes its time.
 PATIENCE = 30.0
+# The long form has the machine for itself.
+HANG = sized(short=PATIENCE, long=5.0)
 # What no answer may show: the inside of the program or of the database.
 INSIDE = re.compile(
     r"Traceback|File \"|asyncpg|pydantic|[Pp]ostgre|\bSELECT\b|\bINSERT\b|syntax error at|site-packages|"
@@ -80,6 +83,7 @@ class Tally:
 
     def check(self) -> None:
         assert not self.failures, f"{len(self.failures)} failures:\n" + "\n".join(self.failures[:20])
+        assert self.slowest < HANG, f"{self.slowest_what} took {self.slowest:.1f} s"
 
     def figures(self) -> dict[str, int | float]:
         return {"requests": self.sent, "5xx": self.failed, "slowest_seconds": round(self.slowest, 2)}
