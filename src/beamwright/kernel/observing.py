@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Meta
 
 from . import text
-from .errors import InvalidError
+from .errors import ConflictError, InvalidError
 from .event import Beside
 from .roles import ActorKind
 from .value import Time, Value
@@ -106,6 +106,33 @@ def outdated(contact: Contact | None, observed_at: datetime | None) -> bool:
         and observed_at is not None
         and observed_at < contact.last_observed_at
     )
+
+
+def check_reporter(kind: str, refusal: type[ConflictError], instead: str) -> None:
+    """Gate: what is observed is reported by a monitor, never declared by a person or an agent."""
+    if kind != ActorKind.SERVICE_ACCOUNT:
+        raise refusal(f"The caller is of kind {kind}; {instead}.", kind=kind)
+
+
+def check_not_ahead(observed_at: datetime | None, now: datetime, refusal: type[InvalidError]) -> None:
+    """Gate: the source's clock is ours, nearly."""
+    if observed_at is not None and observed_at > now + MOST_AHEAD:
+        raise refusal(
+            f"{observed_at.isoformat()} lies more than a minute ahead; set the source's clock right.",
+            now=now.isoformat(),
+        )
+
+
+def check_in_order(
+    contact: Contact | None, observed_at: datetime | None, refusal: type[ConflictError], **about: str
+) -> None:
+    """Gate: source times do not run backwards."""
+    if contact is not None and outdated(contact, observed_at):
+        raise refusal(
+            "The source has reported a later time already; report what it says now.",
+            **about,
+            last_observed_at=contact.last_observed_at and contact.last_observed_at.isoformat(),
+        )
 
 
 class SourceHeard(Beside):

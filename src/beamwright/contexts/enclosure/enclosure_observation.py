@@ -5,17 +5,17 @@ from uuid import UUID
 from beamwright.kernel import text
 from beamwright.kernel.errors import ConflictError, InvalidError
 from beamwright.kernel.observing import (
-    MOST_AHEAD,
     Contact,
     MonitorRef,
     SourceForgotten,
     SourceHeard,
     TriggerSource,
+    check_in_order,
+    check_not_ahead,
+    check_reporter,
     checked_monitor_ref,
-    outdated,
 )
 from beamwright.kernel.operation import Command, Occasion, World
-from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.value import Time, Value, replace
 
 from .enclosure import (
@@ -73,10 +73,15 @@ class ObserveEnclosureStatus(Command[ObservedEnclosure]):
         self, seen: ObservedEnclosure, occasion: Occasion
     ) -> list[EnclosurePermitObserved | SourceHeard]:
         request, enclosure = self.checked(occasion), seen.enclosure
-        check_service_account(occasion)
+        check_reporter(
+            occasion.principal_kind,
+            EnclosureMonitorTriggerRequiredError,
+            "permits are reported by a service_account alone",
+        )
         LIFECYCLE.check(EnclosurePermitObserved, enclosure.lifecycle, enclosure.id)
         check_source(enclosure, request.monitor_ref)
-        check_in_order(enclosure, seen.contact, request)
+        outdated = EnclosureObservationOutdatedError
+        check_in_order(seen.contact, request.observed_at, outdated, enclosure_id=str(enclosure.id))
         heard = request.heard(occasion)
         if request.observed_status is enclosure.permit_status:
             return [heard]
@@ -89,11 +94,7 @@ class ObserveEnclosureStatus(Command[ObservedEnclosure]):
             raise InvalidEnclosureObservedAtError(
                 f"Give the source's time: only Unknown is reported without one, not {self.observed_status}."
             )
-        if self.observed_at is not None and self.observed_at > occasion.now + MOST_AHEAD:
-            raise InvalidEnclosureObservedAtError(
-                f"{self.observed_at.isoformat()} lies more than a minute ahead; set the source's clock right.",
-                now=occasion.now.isoformat(),
-            )
+        check_not_ahead(self.observed_at, occasion.now, InvalidEnclosureObservedAtError)
         return replace(self, monitor_ref=ref, reason=text.reason(self.reason, InvalidEnclosureReasonError))
 
     def heard(self, occasion: Occasion) -> SourceHeard:
@@ -121,15 +122,6 @@ class ObserveEnclosureStatus(Command[ObservedEnclosure]):
         )
 
 
-def check_service_account(occasion: Occasion) -> None:
-    """Gate: a permit is observed by a monitor, never declared by a person or an agent."""
-    if occasion.principal_kind != ActorKind.SERVICE_ACCOUNT:
-        raise EnclosureMonitorTriggerRequiredError(
-            f"The caller is of kind {occasion.principal_kind}; permits are reported by a service_account alone.",
-            kind=str(occasion.principal_kind),
-        )
-
-
 def check_source(enclosure: Enclosure, ref: MonitorRef) -> None:
     """Gate: where a source is assigned, no other is believed."""
     source = enclosure.permit_source
@@ -140,16 +132,6 @@ def check_source(enclosure: Enclosure, ref: MonitorRef) -> None:
             enclosure_id=str(enclosure.id),
             source_kind=source.source_kind,
             source_id=source.source_id,
-        )
-
-
-def check_in_order(enclosure: Enclosure, contact: Contact | None, request: ObserveEnclosureStatus) -> None:
-    """Gate: source times do not run backwards."""
-    if contact is not None and outdated(contact, request.observed_at):
-        raise EnclosureObservationOutdatedError(
-            "The source has reported a later time already; report what it says now.",
-            enclosure_id=str(enclosure.id),
-            last_observed_at=contact.last_observed_at and contact.last_observed_at.isoformat(),
         )
 
 

@@ -9,17 +9,17 @@ from uuid import UUID
 from beamwright.kernel import text
 from beamwright.kernel.errors import ConflictError, InvalidError
 from beamwright.kernel.observing import (
-    MOST_AHEAD,
     Contact,
     MonitorRef,
     SourceForgotten,
     SourceHeard,
     TriggerSource,
+    check_in_order,
+    check_not_ahead,
+    check_reporter,
     checked_monitor_ref,
-    outdated,
 )
 from beamwright.kernel.operation import Command, Occasion, World
-from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.value import Time, Value, replace
 
 from .supply import (
@@ -91,11 +91,16 @@ class ObserveSupplyStatus(Command[ObservedSupply]):
 
     def decide(self, seen: ObservedSupply, occasion: Occasion) -> list[SupplyStatusFact | SourceHeard]:
         request, supply = self.checked(occasion), seen.supply
-        check_service_account(occasion)
+        check_reporter(
+            occasion.principal_kind,
+            SupplyMonitorTriggerRequiredError,
+            "declare the status with its own command instead",
+        )
         if supply.status not in IN_USE:
             raise SupplyCannotObserveError.of(supply.id, supply.status, IN_USE)
         check_source(supply, request.monitor_ref)
-        check_in_order(supply, seen.contact, request)
+        outdated = SupplyObservationOutdatedError
+        check_in_order(seen.contact, request.observed_at, outdated, supply_id=str(supply.id))
         heard = request.heard(occasion)
         if request.observed_status is supply.status:
             return [heard]
@@ -104,11 +109,7 @@ class ObserveSupplyStatus(Command[ObservedSupply]):
     def checked(self, occasion: Occasion) -> "ObserveSupplyStatus":
         """This request with its text trimmed, or the first refusal of a value."""
         ref = checked_monitor_ref(self.monitor_ref)
-        if self.observed_at is not None and self.observed_at > occasion.now + MOST_AHEAD:
-            raise InvalidSupplyObservedAtError(
-                f"{self.observed_at.isoformat()} lies more than a minute ahead; set the source's clock right.",
-                now=occasion.now.isoformat(),
-            )
+        check_not_ahead(self.observed_at, occasion.now, InvalidSupplyObservedAtError)
         return replace(self, monitor_ref=ref, reason=text.reason(self.reason, InvalidSupplyReasonError))
 
     def heard(self, occasion: Occasion) -> SourceHeard:
@@ -137,15 +138,6 @@ class ObserveSupplyStatus(Command[ObservedSupply]):
         )
 
 
-def check_service_account(occasion: Occasion) -> None:
-    """Gate: observations come from monitors, not from people or agents."""
-    if occasion.principal_kind != ActorKind.SERVICE_ACCOUNT:
-        raise SupplyMonitorTriggerRequiredError(
-            f"The caller is of kind {occasion.principal_kind}; declare the status with its own command instead.",
-            kind=str(occasion.principal_kind),
-        )
-
-
 def check_source(supply: Supply, ref: MonitorRef) -> None:
     """Gate: where a source is assigned, no other is believed."""
     source = supply.status_source
@@ -156,16 +148,6 @@ def check_source(supply: Supply, ref: MonitorRef) -> None:
             supply_id=str(supply.id),
             source_kind=source.source_kind,
             source_id=source.source_id,
-        )
-
-
-def check_in_order(supply: Supply, contact: Contact | None, request: ObserveSupplyStatus) -> None:
-    """Gate: source times do not run backwards."""
-    if contact is not None and outdated(contact, request.observed_at):
-        raise SupplyObservationOutdatedError(
-            "The source has reported a later time already; report what it says now.",
-            supply_id=str(supply.id),
-            last_observed_at=contact.last_observed_at and contact.last_observed_at.isoformat(),
         )
 
 
