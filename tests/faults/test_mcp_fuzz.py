@@ -233,5 +233,5 @@ def test_callers_who_leave_take_nothing_with_them(
 
     before = service.footprint()
     assert asyncio.run(run()) == 200
-    after = service.settled(before, 40)
+    after = service.settled(before, 40, connections=2)
     record("callers who leave", connections=3 * count, memory_after_mb=after.memory // 10**6)

@@ -132,7 +132,7 @@ def test_half_open_connections_hold_nobody_up(service: Attacked, begun: bytes) -
         began = time.perf_counter()
         assert client.get("/health").status_code == 200
         answered = time.perf_counter() - began
-        service.settled(before, 40)
+        service.settled(before, 40, connections=2)
     record(f"half open after {len(begun)} bytes", connections=count, health_seconds=round(answered, 3))
 
 
@@ -146,7 +146,7 @@ def test_answers_that_nobody_takes_are_dropped(service: Attacked) -> None:
         for number in range(count):
             last = page if number % 2 else page[:-2] + b"Connection: close\r\n\r\n"
             opened(stack, service.port, page * 20 + last, 4096)
-        after = service.settled(before, 60)
+        after = service.settled(before, 60, connections=2)
     record("answers not taken", connections=count, memory_after_mb=after.memory // 10**6)
 
 
