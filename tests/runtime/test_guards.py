@@ -126,8 +126,11 @@ def test_a_search_waits_for_events_of_what_is_searched_and_for_no_others(cluster
             UpdateZone(zone_id=alone, description="the list of zones is behind"), ADMINISTRATOR
         )
         await app.service.call(RetireZone(zone_id=alone, reason="no conduit is new"), ADMINISTRATOR)
-        define = DefineConduit(name=uuid4().hex, source_zone_id=joined, target_zone_id=joined)
-        await app.service.call(define, ADMINISTRATOR)
+        assert await app.lists.unseen(conduits) is None
+        for _ in range(2):
+            define = DefineConduit(name=uuid4().hex, source_zone_id=joined, target_zone_id=joined)
+            made = (await app.service.call(define, ADMINISTRATOR)).body
+        assert await app.lists.unseen(conduits) == Mark.parse(made.as_of)
         with pytest.raises(ReadModelBehindError):
             await app.service.call(RetireZone(zone_id=joined, reason="one is"), ADMINISTRATOR)
         app.start_workers()

@@ -1,12 +1,13 @@
 """A start of a newer version on the database of an older one."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
 from beamwright.app import App
 from beamwright.contexts.trust import seeds
-from beamwright.contexts.trust.policy import Policy, RevokePolicyGrant, policies
+from beamwright.contexts.trust.policy import Policy, RevokePolicy, RevokePolicyGrant, policies
 from beamwright.contexts.trust.ready_made import SeedPolicy, ready_made_policies
 from beamwright.kernel import wellknown
 from beamwright.kernel.authority import Caller
@@ -17,6 +18,8 @@ from tests.live import Cluster
 from tests.runtime.test_projector import ADMINISTRATOR
 
 NEW = "sign_seal_pointer"
+# Observers, too, are given something that is new.
+SEEN = "list_surfaces"
 
 
 def older_policies(code: str) -> list[SeedPolicy]:
@@ -25,7 +28,7 @@ def older_policies(code: str) -> list[SeedPolicy]:
         replace(
             policy,
             grants=tuple(
-                replace(grant, patterns=tuple(text for text in grant.patterns if text != NEW))
+                replace(grant, patterns=tuple(text for text in grant.patterns if text not in (NEW, SEEN)))
                 for grant in policy.grants
             ),
         )
@@ -38,6 +41,11 @@ def allowed(app: App) -> bool:
     caller = Caller(principal_id=wellknown.SCHEDULER, kind="service_account")
     place = (wellknown.SERVICE_CONDUIT, wellknown.IN_PROCESS_SURFACE)
     return app.authority.current.authorize(caller, NEW, *place, app.clock()).allowed
+
+
+async def version_of(app: App, policy_id: UUID) -> int:
+    name = ("Policy", policy_id)
+    return (await app.store.read([name]))[name].version
 
 
 async def monitor(app: App) -> tuple[int, Policy]:
@@ -62,10 +70,13 @@ def test_an_older_installation_gets_the_grants_that_are_new(
             before.setattr(seeding, "ready_made_policies", older_policies)
             app = await started()
             assert not allowed(app) and (await monitor(app))[0] == 1
+            revoke = RevokePolicy(policy_id=wellknown.OBSERVER_POLICY, reason="nobody observes here")
+            await app.service.call(revoke, ADMINISTRATOR)
             await app.close()
         app = await started()
         assert allowed(app)
         version, policy = await monitor(app)
+        assert await version_of(app, wellknown.OBSERVER_POLICY) == 2, "a revoked policy is left alone"
         [added] = [grant for grant in policy.grants.values() if NEW in grant.operations]
         assert (version, added.operations) == (2, frozenset({NEW}))
         await app.close()

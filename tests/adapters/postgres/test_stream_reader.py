@@ -26,7 +26,8 @@ class Statements:
         rows = await self.fetch(query, [kind], [id], [after])
         return rows[0] if rows else {"version": None}
 
-    async def fetch(self, query: str, kinds: list[str], ids: list[UUID], after: list[int]) -> list[Any]:
+    async def fetch(self, query: str, *columns: list[Any]) -> list[Any]:
+        kinds, ids, after = columns or ([], [], [])
         self.sent.append(set(ids))
         await self.answering.wait()
         if self.trouble is not None:

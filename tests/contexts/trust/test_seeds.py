@@ -13,6 +13,7 @@ from beamwright.contexts.trust.authorization import Snapshot
 from beamwright.contexts.trust.conduit import Conduit
 from beamwright.contexts.trust.policy import (
     Grant,
+    GrantEffect,
     GrantScopeKind,
     Policy,
     PolicyDefined,
@@ -21,8 +22,16 @@ from beamwright.contexts.trust.policy import (
     PolicyStatus,
     matched,
 )
-from beamwright.contexts.trust.ready_made import SeedPolicy, ready_made_policies
-from beamwright.contexts.trust.seeds import SeedStream, granted, seed, seeded_grants, terms
+from beamwright.contexts.trust.ready_made import (
+    EVERYTHING,
+    IN_PROCESS,
+    OWNER,
+    SeedGrant,
+    SeedPolicy,
+    people,
+    ready_made_policies,
+)
+from beamwright.contexts.trust.seeds import SeedStream, granted, policy_stream, seed, seeded_grants, terms
 from beamwright.contexts.trust.surface import Surface
 from beamwright.contexts.trust.visit import VisitArrived
 from beamwright.kernel import wellknown
@@ -309,3 +318,19 @@ def test_what_was_revoked_is_not_granted_again() -> None:
             for grant in granted(event)
         ]
         assert late(policy, *history, *revoked) == []
+
+
+def test_the_same_operation_on_other_terms_is_another_grant() -> None:
+    before = replace(ready_made_policies("home")[0], grants=(SeedGrant(scope=OWNER, patterns=("hold_run",)),))
+    numbers = ids()
+    [stream] = [policy_stream(before, NOW, OPERATIONS, lambda: next(numbers))]
+    history = [record for record in stream.records if isinstance(record, Event)]
+    assert late(before, *history) == []
+    for other in (
+        SeedGrant(scope=EVERYTHING, patterns=("hold_run",)),
+        SeedGrant(scope=OWNER, patterns=("hold_run",), effect=GrantEffect.DENY),
+        SeedGrant(scope=OWNER, patterns=("hold_run",), surface_ids=IN_PROCESS),
+        SeedGrant(scope=OWNER, patterns=("hold_run",), principals=people(wellknown.MONITOR)),
+    ):
+        after = replace(before, grants=(*before.grants, other))
+        assert [terms(grant) for grant in late(after, *history)] == [terms(other)]
