@@ -251,6 +251,15 @@ def test_call_takes_a_list_by_repetition(installation: Installation) -> None:
     assert json.loads(found)["controlled_operations"] == ["define_zone", "update_zone"]
 
 
+def test_a_filter_takes_several_values(installation: Installation) -> None:
+    name = uuid4().hex
+    made = installation.done("call", "register_campaign", "--name", name, "--intent", "Series")
+    asked = ["call", "list_campaigns", "--consistent-with", json.loads(made)["as_of"], "--q", name]
+    for statuses, count in ((["Planned"], 1), (["Active", "Planned"], 1), (["Active", "Held"], 0)):
+        options = [part for status in statuses for part in ("--status", status)]
+        assert len(json.loads(installation.done(*asked, *options))["items"]) == count, statuses
+
+
 def test_call_with_an_idempotency_key_happens_once(installation: Installation) -> None:
     call = ["call", "define_zone", "--name", uuid4().hex, "--idempotency-key", uuid4().hex]
     assert installation.done(*call) == installation.done(*call)

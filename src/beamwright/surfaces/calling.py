@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -42,7 +42,8 @@ class Wanted(NamedTuple):
 
     method: str
     path: str
-    query: Mapping[str, str] = {}
+    # A parameter that takes several values is repeated.
+    query: Mapping[str, str | Sequence[str]] = {}
     body: bytes | None = None
     headers: Mapping[str, str] = {}
 
@@ -164,7 +165,7 @@ def wanted(operation: Operation, typed: Mapping[str, list[str]], given: Mapping[
         raise UsageError(f"{operation.name} needs {', '.join(option(name) for name in missing)}.")
     path = re.sub(r"{(\w+)}", lambda place: quote(_text(values.pop(place[1])), safe=""), operation.path)
     if operation.in_address:
-        query = {name: _text(value) for name, value in values.items() if value is not None}
+        query = {name: _parameter(value) for name, value in values.items() if value is not None}
         return Wanted(operation.method, path, query)
     return Wanted(operation.method, path, body=encode(values), headers={"content-type": "application/json"})
 
@@ -193,6 +194,12 @@ def _readings(field: msgspec.structs.FieldInfo, texts: Sequence[str]) -> Iterato
         plain = [(texts[0], False)]
         yield from json + plain if field.type is Any else plain + json
     yield list(texts), False
+
+
+def _parameter(value: Any) -> str | Sequence[str]:
+    if isinstance(value, list):
+        return [_text(each) for each in cast(list[Any], value)]
+    return _text(value)
 
 
 def _text(value: Any) -> str:
