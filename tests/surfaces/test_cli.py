@@ -553,6 +553,19 @@ def test_object_that_does_not_fit_is_refused_with_its_place() -> None:
         wanted(operation("add_grant"), {"policy_id": [str(uuid4())], "grant": ['{"effect": "Maybe"}']}, {})
 
 
+def test_objects_are_taken_one_by_one_or_as_a_list() -> None:
+    hazards = [{"scheme": "GHS", "code": "H228"}, {"scheme": "GHS", "code": "H302"}]
+    for texts in ([json.dumps(hazards)], [json.dumps(each) for each in hazards]):
+        asked = wanted(operation("register_subject"), {"name": ["S"], "hazards": texts}, {})
+        assert json.loads(asked.body or b"")["hazards"] == hazards
+    one = wanted(operation("register_subject"), {"name": ["S"], "hazards": [json.dumps(hazards[0])]}, {})
+    assert json.loads(one.body or b"")["hazards"] == hazards[:1]
+    with pytest.raises(UsageError, match=r"--hazards: Expected `str`, got `int` - at `\$\[0\].code`"):
+        wanted(
+            operation("register_subject"), {"name": ["S"], "hazards": ['{"scheme": "GHS", "code": 7}']}, {}
+        )
+
+
 def test_path_fields_are_quoted() -> None:
     found = wanted(operation("get_zone"), {"zone_id": [str(uuid4()).upper()]}, {})
     assert re.fullmatch(r"/zones/[0-9a-f-]{36}", found.path)

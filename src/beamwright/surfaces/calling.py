@@ -172,28 +172,36 @@ def wanted(operation: Operation, typed: Mapping[str, list[str]], given: Mapping[
 
 def value_of(field: msgspec.structs.FieldInfo, texts: Sequence[str]) -> Any:
     """What was typed, as the field's type: plain, as JSON, or as the members of a collection."""
-    reasons: list[str] = []
+    reasons: list[tuple[bool, str]] = []
     for reading, strict in _readings(field, texts):
         try:
             value = msgspec.convert(reading, field.type, strict=strict)
             return msgspec.to_builtins(value, str_keys=True, order="deterministic")
         except msgspec.ValidationError as error:
-            reasons.append(str(error))
-    # Of something that looks like JSON, its JSON reading is the one that was meant.
-    meant = 1 if texts[0].startswith(("{", "[")) and len(reasons) == 3 else 0
-    raise UsageError(f"{option(field.encode_name)}: {reasons[meant]}.")
+            reasons.append((strict, str(error)))
+    raise UsageError(f"{option(field.encode_name)}: {_meant(reasons, texts[0])}.")
+
+
+def _meant(reasons: Sequence[tuple[bool, str]], text: str) -> str:
+    """Of something that looks like JSON, a JSON reading was meant: the one that fits the field the furthest."""
+    told = [reason for json, reason in reasons if json] if text.startswith(("{", "[")) else []
+    inside = [reason for reason in told if " - at `$" in reason]
+    return [*inside, *told, reasons[0][1]][0]
 
 
 def _readings(field: msgspec.structs.FieldInfo, texts: Sequence[str]) -> Iterator[tuple[Any, bool]]:
     """How `texts` can be read, and whether the reading says its types itself, as JSON does."""
+    try:
+        json = [msgspec.json.decode(text) for text in texts]
+    except msgspec.DecodeError:
+        json = []
     if len(texts) == 1:
-        try:
-            json = [(msgspec.json.decode(texts[0]), True)]
-        except msgspec.DecodeError:
-            json = []
         plain = [(texts[0], False)]
-        yield from json + plain if field.type is Any else plain + json
+        whole = [(json[0], True)] if json else []
+        yield from whole + plain if field.type is Any else plain + whole
     yield list(texts), False
+    if json:
+        yield json, True
 
 
 def _parameter(value: Any) -> str | Sequence[str]:
