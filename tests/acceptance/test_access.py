@@ -1,18 +1,15 @@
 """Access: actors, their logins and their personal data, as the catalogue's examples tell it."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from uuid import uuid4
 
 import httpx
 import pytest
-import structlog
 
 from beamwright.kernel import wellknown
 from beamwright.kernel.profiles import DELETED_USER
-from beamwright.serve import configure_logging
+from tests.acceptance.conftest import Logged
 from tests.acceptance.stage import Person, Stage, at_once, denial, done, refusal
 
 ISSUER = wellknown.BUILT_IN_ISSUER
@@ -26,30 +23,6 @@ def refused_by_the_database(stage: Stage, name: str) -> Iterator[None]:
         yield
     finally:
         stage.rows("ALTER TABLE actor_profile DROP CONSTRAINT broken")
-
-
-class Logged:
-    """Whatever the service logs, as it does in operation, but down to the least important of its own lines."""
-
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        self.lines = BytesIO()
-        self._caplog = caplog
-
-    def text(self) -> str:
-        return self.lines.getvalue().decode() + self._caplog.text
-
-
-@pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture) -> Iterator[Logged]:
-    logged = Logged(caplog)
-    configure_logging("debug")
-    factory = structlog.BytesLoggerFactory(logged.lines)
-    structlog.configure(
-        **structlog.get_config() | {"logger_factory": factory, "cache_logger_on_first_use": False}
-    )
-    with caplog.at_level(logging.WARNING):
-        yield logged
-    structlog.reset_defaults()
 
 
 def holding(stage: Stage, text: str) -> list[str]:
