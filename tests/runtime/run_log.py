@@ -11,8 +11,6 @@ from beamwright.contexts.enclosure.enclosure import EnclosureLifecycle, PermitSt
 from beamwright.contexts.equipment.asset import AssetCondition, AssetLifecycle, assets
 from beamwright.contexts.recipe.plan import PlanStatus, plans
 from beamwright.contexts.run.run import (
-    GateEvidence,
-    RelianceOn,
     Run,
     RunAddedToCampaign,
     RunRemovedFromCampaign,
@@ -21,6 +19,7 @@ from beamwright.contexts.run.run import (
     RunStatus,
     runs,
 )
+from beamwright.contexts.run.values import GateEvidence, RelianceOn
 from beamwright.contexts.safety.clearance import clearances
 from beamwright.contexts.subject.subject import subjects
 from beamwright.contexts.supply.supply import SupplyStatus, supplies

@@ -47,15 +47,16 @@ class Reacting:
         self._cause = cause
 
     async def load[S: Value, E: Event](self, aggregate: Aggregate[S, E], id: UUID) -> S | None:
-        name = (aggregate.name, id)
-        stream = (await self._service.store.read([name])).get(name)
-        return None if stream is None else aggregate.fold(aggregate.stream_decoder.decode(stream.events))
+        found = await self._load(aggregate, [id])
+        return found[0] if found else None
 
     async def find[S: Value, E: Event](self, aggregate: Aggregate[S, E], **filters: Any) -> list[S]:
         """Every object that the list's filters match."""
-        found = await self._service.matching(aggregate, filters)
-        states = [await self.load(aggregate, id) for id in found.ids]
-        return [state for state in states if state is not None]
+        return await self._load(aggregate, (await self._service.matching(aggregate, filters)).ids)
+
+    async def _load(self, aggregate: Aggregate[Any, Any], ids: Sequence[UUID]) -> list[Any]:
+        names = [(aggregate.name, id) for id in ids]
+        return [loaded.state for loaded in (await self._service.folding.load(names)).values()]
 
     async def issue(self, command: Command[Any]) -> None:
         """Call as everyone does; a refusal raises, and nothing is remembered of it."""

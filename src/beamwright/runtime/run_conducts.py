@@ -12,7 +12,6 @@ import structlog
 from beamwright.contexts.run.conduct import EndRunConduct, RunConductAlreadyEndedError
 from beamwright.contexts.run.run import (
     HELD,
-    ActuationKind,
     Run,
     RunAborted,
     RunConduct,
@@ -22,6 +21,7 @@ from beamwright.contexts.run.run import (
     RunTruncated,
     runs,
 )
+from beamwright.contexts.run.values import ActuationKind
 from beamwright.kernel import wellknown
 from beamwright.kernel.authority import Caller
 from beamwright.kernel.compute import (

@@ -24,7 +24,6 @@ from beamwright.contexts.run.conduct import (
 )
 from beamwright.contexts.run.gate_errors import RunRequiresPermittedEnclosureError
 from beamwright.contexts.run.run import (
-    ActuationKind,
     Run,
     RunAborted,
     RunAdjusted,
@@ -36,6 +35,7 @@ from beamwright.contexts.run.run import (
     RunStatus,
     runs,
 )
+from beamwright.contexts.run.values import ActuationKind
 from beamwright.kernel.compute import (
     ArtifactRef,
     Checksum,

@@ -35,7 +35,7 @@ from beamwright.contexts.run.gate_errors import (
     RunSupplyCoverageMismatchError,
     RunVisitNotOpenError,
 )
-from beamwright.contexts.run.run import GateEvidence, RelianceOn
+from beamwright.contexts.run.values import GateEvidence, RelianceOn
 from beamwright.contexts.safety.clearance import ClearanceStatus
 from beamwright.contexts.safety.gate import ClearanceGateMode
 from beamwright.contexts.subject.subject import subjects

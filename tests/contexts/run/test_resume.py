@@ -13,7 +13,6 @@ from beamwright.contexts.run.resume import (
     ResumeRun,
     RunHoldClaimNotPresentError,
     RunHoldClaimsRemainError,
-    releasable,
 )
 from beamwright.contexts.run.run import (
     HoldCause,
@@ -24,6 +23,7 @@ from beamwright.contexts.run.run import (
     RunResumed,
     RunStatus,
 )
+from beamwright.kernel.holds import releasable
 from beamwright.kernel.operation import Occasion
 from tests.contexts.run.examples import (
     AS_SOMEBODY,
@@ -55,7 +55,7 @@ def resume(
 ) -> Any:
     """What a resume decides; the gate is loaded exactly when nothing else holds the run."""
     command = ResumeRun(run_id=RUN, claim_ids=claim_ids, **fields)
-    released = releasable(state, claim_ids, occasion.principal_id)
+    released = releasable(state.hold_claims, claim_ids, occasion.principal_id)
     resumes = bool(state.hold_claims) and released >= state.hold_claims.keys()
     return outcome(command, HeldRun(run=state, gate=gate if resumes else None), occasion)
 

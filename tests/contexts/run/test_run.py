@@ -12,9 +12,7 @@ from beamwright.contexts.run.adjustment import AdjustRun, RunWithMethod
 from beamwright.contexts.run.logbook_entry import LogbookEntryKind
 from beamwright.contexts.run.resume import HeldRun, ResumeRun
 from beamwright.contexts.run.run import (
-    ActuationKind,
     DecisionDebriefRequested,
-    GateEvidence,
     HoldCause,
     InvalidRunAbortReasonError,
     InvalidRunAdjustPatchError,
@@ -26,7 +24,6 @@ from beamwright.contexts.run.run import (
     InvalidRunParametersError,
     InvalidRunStopReasonError,
     InvalidRunTruncateReasonError,
-    RelianceOn,
     Run,
     RunActuationObserved,
     RunAddedToCampaign,
@@ -47,7 +44,6 @@ from beamwright.contexts.run.run import (
     RunResumed,
     RunStatus,
     RunTruncated,
-    merged_actuation,
     runs,
 )
 from beamwright.contexts.run.run_moves import (
@@ -58,6 +54,7 @@ from beamwright.contexts.run.run_moves import (
     StopRun,
     TruncateRun,
 )
+from beamwright.contexts.run.values import ActuationKind, GateEvidence, RelianceOn, merged_actuation
 from beamwright.kernel.erasable import erasable
 from beamwright.kernel.errors import DomainError
 from beamwright.kernel.event import Event

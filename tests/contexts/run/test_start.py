@@ -33,7 +33,6 @@ from beamwright.contexts.run.gate_errors import RunAssetFaultedError, RunRequire
 from beamwright.contexts.run.preparation import RunPreparation
 from beamwright.contexts.run.readiness import refusals
 from beamwright.contexts.run.run import (
-    GateEvidence,
     InvalidRunExternalRefsError,
     InvalidRunParametersError,
     RunAddedToCampaign,
@@ -56,6 +55,7 @@ from beamwright.contexts.run.start_rules import (
     RunPlanParametersStaleError,
     RunVisitFacilityMismatchError,
 )
+from beamwright.contexts.run.values import GateEvidence
 from beamwright.kernel.errors import DomainError
 from beamwright.kernel.external_refs import GivenRef
 from beamwright.kernel.value import replace

@@ -26,6 +26,7 @@ from beamwright.kernel.event import Event, event_type, payload
 from beamwright.kernel.registry import Registry
 from beamwright.kernel.store import BEGINNING, Append, Envelope, Mark, Matched, NewEvent
 from beamwright.kernel.value import replace
+from beamwright.runtime.folding import Folding
 from beamwright.runtime.reactions import Reactions, back_off
 from beamwright.runtime.subject_reactions import SUBJECT_REACTIONS
 from tests.contexts.equipment.asset_examples import ACTIVATED, REGISTERED
@@ -62,6 +63,7 @@ class Bench:
     def __init__(self) -> None:
         self.store = MemoryEventStore()
         self.registry = Registry([assets, runs, subjects])
+        self.folding = Folding(self.registry, self.store)
         self.saved: dict[str, Mark] = {}
         self.issued: list[Any] = []
         self.troubles: list[Exception] = []

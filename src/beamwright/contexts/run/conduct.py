@@ -22,7 +22,6 @@ from .gate_errors import RUN_GATE
 from .resume import load_run_gate
 from .run import (
     RUNNING,
-    ActuationKind,
     Parameters,
     Run,
     RunAborted,
@@ -34,6 +33,7 @@ from .run import (
     runs,
 )
 from .run_moves import RunCommand
+from .values import ActuationKind
 
 MOST_TOKENS = 256
 MOST_TOKEN = 2048

@@ -31,7 +31,8 @@ from beamwright.kernel.observing import Contact
 from beamwright.kernel.roles import VisitStatus
 from beamwright.kernel.value import Value
 
-from .run import GateEvidence, RelianceOn, Run, RunStatus
+from .run import Run, RunStatus
+from .values import GateEvidence, RelianceOn
 
 # Of many failures alike, a sentence names the first few; the context has them all.
 MOST_TOLD = 10

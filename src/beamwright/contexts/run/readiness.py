@@ -1,19 +1,19 @@
 """Would it start, would it resume: every refusal that is due, not only the first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
 from beamwright.kernel.errors import DomainError
+from beamwright.kernel.holds import Concern, check_releases, oldest_first, releasable, without
 from beamwright.kernel.operation import Query, World
 from beamwright.kernel.value import Time, Value
 
-from .gate import GateNotice, Judgement, gate_failures, gate_notices, judge
+from .gate import GateErrors, GateNotice, Judgement, gate_failures, gate_notices, judge
 from .gate_errors import RUN_GATE
 from .preparation import RunOrder, load_preparation
-from .resume import check_releases, load_run_gate, releasable
-from .run import STATUS, Parameters, Run, RunResumed, runs
-from .run_reads import hold_reasons
+from .resume import RunHoldClaimsRemainError, load_run_gate
+from .run import STATUS, Parameters, RunResumed, runs
 from .start_rules import AFTER_GATE, BEFORE_GATE
 
 
@@ -25,15 +25,20 @@ class ReadinessFailure(Value):
     context: dict[str, Any]
 
 
-class RunReadiness(Value):
-    """Whether a run would start or resume now, and all that stands against it."""
+class Readiness(Value):
+    """Whether work would start or resume now, and all that stands against it."""
 
     ready: bool
     failures: list[ReadinessFailure]
     notices: list[GateNotice]
     cautions: list[UUID]
-    effective_parameters: Parameters
     as_of: Time
+
+
+class RunReadiness(Readiness):
+    """Whether a run would start or resume now, and with which parameters."""
+
+    effective_parameters: Parameters
 
 
 @runs.operation("POST /runs/check-readiness")
@@ -45,7 +50,7 @@ class CheckRunReadiness(RunOrder, Query[RunReadiness]):
         judged = judge(seen.gate, world.now)
         before = refusals(lambda rule=rule: rule(self, seen, judged) for rule in BEFORE_GATE)
         after = refusals(lambda rule=rule: rule(self, seen, judged) for rule in AFTER_GATE)
-        failures = [*before, *_gate_refusals(judged), *after]
+        failures = [*before, *gate_refusals(judged, RUN_GATE), *after]
         parameters = seen.effective_parameters(self.override_parameters)
         return _readiness(judged, failures, gate_notices(seen.gate), parameters)
 
@@ -59,16 +64,20 @@ class GetRunReadiness(Query[RunReadiness]):
     async def answer(self, world: World) -> RunReadiness:
         run = await world.load(runs, self.run_id)
         gate = await load_run_gate(world, run)
-        released = releasable(run, None, world.caller.principal_id)
+        released = releasable(run.hold_claims, None, world.caller.principal_id)
         own = refusals(
             (
                 lambda: STATUS.check(RunResumed, run.status, run.id),
-                lambda: check_releases(run, released) if run.hold_claims else None,
+                lambda: (
+                    check_releases(released, run.hold_claims, "run", RunHoldClaimsRemainError)
+                    if run.hold_claims
+                    else None
+                ),
             )
         )
         judged = judge(gate, world.now)
-        notices = [*await _remaining(world, run, released), *gate_notices(gate)]
-        return _readiness(judged, [*own, *_gate_refusals(judged)], notices, run.effective_parameters)
+        notices = [*await remaining_holds(world, run.hold_claims, released, "run"), *gate_notices(gate)]
+        return _readiness(judged, [*own, *gate_refusals(judged, RUN_GATE)], notices, run.effective_parameters)
 
 
 def refusals(rules: Iterable[Callable[[], object]]) -> list[ReadinessFailure]:
@@ -84,26 +93,28 @@ def refusals(rules: Iterable[Callable[[], object]]) -> list[ReadinessFailure]:
     return found
 
 
-def _gate_refusals(judged: Judgement) -> list[ReadinessFailure]:
+def gate_refusals(judged: Judgement, errors: GateErrors) -> list[ReadinessFailure]:
     return [
         ReadinessFailure(code=each.code, detail=each.detail, context=each.context)
-        for each in gate_failures(judged, RUN_GATE)
+        for each in gate_failures(judged, errors)
     ]
 
 
-async def _remaining(world: World, run: Run, released: frozenset[UUID]) -> list[GateNotice]:
-    """A resume that releases some concerns leaves the run held by the others."""
+async def remaining_holds(
+    world: World, claims: Mapping[UUID, Concern], released: frozenset[UUID], what: str
+) -> list[GateNotice]:
+    """A resume that releases some concerns leaves the work held by the others."""
     if not released:
         return []
-    names = await world.profiles.names({claim.held_by for claim in run.hold_claims.values()})
+    kept = oldest_first(without(claims, released))
+    names = await world.profiles.names({claim.held_by for _, claim in kept})
     return [
         GateNotice(
             code="HoldClaimRemains",
-            detail=f"{each.held_by_name} holds the run, too: {each.reason}",
-            context={"claim_id": str(each.claim_id), "cause": each.cause, "held_by": str(each.held_by)},
+            detail=f"{names[claim.held_by]} holds the {what}, too: {claim.reason}",
+            context={"claim_id": str(claim_id), "cause": claim.cause, "held_by": str(claim.held_by)},
         )
-        for each in hold_reasons(run, names)
-        if each.claim_id not in released
+        for claim_id, claim in kept
     ]
 
 

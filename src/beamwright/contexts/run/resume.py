@@ -8,6 +8,7 @@ from beamwright.contexts.safety.gate import ClearedWork
 from beamwright.contexts.safety.values import BindingKind
 from beamwright.kernel.errors import ConflictError
 from beamwright.kernel.event import Event
+from beamwright.kernel.holds import check_present, check_releases, releasable
 from beamwright.kernel.operation import Command, Occasion, World
 from beamwright.kernel.value import Value
 
@@ -17,7 +18,6 @@ from .gate_errors import RUN_GATE
 from .gate_scope import GatedWork, load_gate_scope
 from .run import (
     STATUS,
-    HoldCause,
     Run,
     RunHoldClaimReleased,
     RunNote,
@@ -72,16 +72,16 @@ class ResumeRun(Command[HeldRun]):
     async def gather(self, world: World) -> HeldRun:
         run = await world.load(runs, self.run_id)
         await check_decision(world, self.decided_by_decision_id)
-        released = releasable(run, self.claim_ids, world.caller.principal_id)
+        released = releasable(run.hold_claims, self.claim_ids, world.caller.principal_id)
         resumes = bool(run.hold_claims) and released >= run.hold_claims.keys()
         return HeldRun(run=run, gate=await load_run_gate(world, run) if resumes else None)
 
     def decide(self, seen: HeldRun, occasion: Occasion) -> list[Event]:
         run, note = seen.run, checked_note(self.note)
         STATUS.check(RunResumed, run.status, run.id)
-        released = releasable(run, self.claim_ids, occasion.principal_id)
-        check_claims_present(run, released)
-        check_releases(run, released)
+        released = releasable(run.hold_claims, self.claim_ids, occasion.principal_id)
+        check_present(released, run.hold_claims, "run", RunHoldClaimNotPresentError)
+        check_releases(released, run.hold_claims, "run", RunHoldClaimsRemainError)
         if seen.gate is None:
             return [
                 RunHoldClaimReleased(
@@ -108,43 +108,3 @@ class ResumeRun(Command[HeldRun]):
                 decided_by_decision_id=self.decided_by_decision_id,
             )
         ]
-
-
-def releasable(run: Run, claim_ids: frozenset[UUID] | None, principal_id: UUID) -> frozenset[UUID]:
-    """The claims that are named, or else the principal's own and all of supervisors."""
-    if claim_ids is not None:
-        return claim_ids
-    return frozenset(
-        claim_id
-        for claim_id, claim in run.hold_claims.items()
-        if claim.held_by == principal_id or claim.cause is HoldCause.SUPERVISOR
-    )
-
-
-def check_claims_present(run: Run, released: frozenset[UUID]) -> None:
-    """Gate: what is released is there."""
-    if unknown := sorted(str(id) for id in released - run.hold_claims.keys()):
-        raise RunHoldClaimNotPresentError(
-            f"The run is not held by {', '.join(unknown)}.",
-            claim_ids=unknown,
-            present=sorted(str(id) for id in run.hold_claims),
-        )
-
-
-def check_releases(run: Run, released: frozenset[UUID]) -> None:
-    """Gate: others' concerns are released by name, or by themselves."""
-    if released:
-        return
-    claims = [
-        {
-            "claim_id": str(claim_id),
-            "cause": claim.cause,
-            "held_by": str(claim.held_by),
-            "reason": claim.reason,
-        }
-        for claim_id, claim in sorted(run.hold_claims.items())
-    ]
-    told = "; ".join(claim["reason"] for claim in claims)
-    raise RunHoldClaimsRemainError(
-        f"Others hold the run ({told}): they release it, or name their claims in claim_ids.", claims=claims
-    )

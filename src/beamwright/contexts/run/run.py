@@ -1,6 +1,5 @@
 """Run: one execution of a plan: what was asked, what was allowed and why, and how it ended."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, assert_never
@@ -20,12 +19,13 @@ from beamwright.kernel.errors import (
 )
 from beamwright.kernel.event import Belonging, Event
 from beamwright.kernel.external_refs import GivenRef, assigned
+from beamwright.kernel.holds import Concern, held_by_a_person, latest_reason, without
 from beamwright.kernel.machine import StateMachine, move
 from beamwright.kernel.profiles import ExternalRef
-from beamwright.kernel.roles import ActorKind
 from beamwright.kernel.value import Time, Value, replace
 
 from .logbook_entry import LogbookEntry, LogbookEntryKind, LogbookFormat, LogbookReference
+from .values import ActuationKind, GateEvidence, merged_actuation
 
 type Parameters = dict[str, Any]
 type RunNote = Annotated[
@@ -66,12 +66,6 @@ OUTCOMES = {
 class HoldCause(StrEnum):
     OPERATOR = "Operator"
     SUPERVISOR = "Supervisor"
-
-
-class ActuationKind(StrEnum):
-    PHYSICAL = "Physical"
-    SIMULATED = "Simulated"
-    HYBRID = "Hybrid"
 
 
 class RunNotFoundError(NotFoundError):
@@ -154,28 +148,10 @@ class RunCannotConductError(CannotTransitionError):
     """Only a running run without an open conduct takes a compute job."""
 
 
-class RelianceOn(Value):
-    """A stream that the gate relied on, at the version that it saw."""
-
-    id: UUID
-    version: int
-
-
-class GateEvidence(Value):
-    """What a start or resume relied on."""
-
-    supplies: tuple[RelianceOn, ...] = ()
-    enclosures: tuple[RelianceOn, ...] = ()
-    clearances: tuple[RelianceOn, ...] = ()
-
-
-class HoldClaim(Value):
+class HoldClaim(Concern):
     """One principal's concern, which keeps the run held."""
 
     cause: HoldCause
-    held_by: UUID
-    reason: text.Reason
-    held_at: Time
 
 
 class OpenConduct(Value):
@@ -456,13 +432,7 @@ class Run(Value):
 
 def hold_cause(principal_kind: str) -> HoldCause:
     """People hold as operators, agents and service accounts as supervisors."""
-    return HoldCause.OPERATOR if principal_kind == ActorKind.HUMAN else HoldCause.SUPERVISOR
-
-
-def merged_actuation(*kinds: ActuationKind | None) -> ActuationKind | None:
-    """Simulated with physical is hybrid, which absorbs both; nothing known is neutral."""
-    known = {kind for kind in kinds if kind is not None}
-    return known.pop() if len(known) == 1 else ActuationKind.HYBRID if known else None
+    return HoldCause.OPERATOR if held_by_a_person(principal_kind) else HoldCause.SUPERVISOR
 
 
 def evolve(run: Run | None, event: RunEvent) -> Run:
@@ -542,10 +512,8 @@ def _held_or_resumed(run: Run, event: RunHeld | RunHoldClaimReleased | RunResume
                 running_since=None,
             )
         case RunHoldClaimReleased():
-            claims = _without(run.hold_claims, {event.claim_id})
-            # Of the concerns that remain, the latest says why the run is held.
-            latest = max(claims.values(), key=lambda claim: claim.held_at, default=None)
-            return replace(run, hold_claims=claims, status_reason=latest.reason if latest else None)
+            claims = without(run.hold_claims, {event.claim_id})
+            return replace(run, hold_claims=claims, status_reason=latest_reason(claims))
         case RunResumed():
             return replace(
                 run,
@@ -558,10 +526,6 @@ def _held_or_resumed(run: Run, event: RunHeld | RunHoldClaimReleased | RunResume
             )
         case _:
             assert_never(event)
-
-
-def _without(claims: dict[UUID, HoldClaim], released: Iterable[UUID]) -> dict[UUID, HoldClaim]:
-    return {claim_id: claim for claim_id, claim in claims.items() if claim_id not in set(released)}
 
 
 def _ended(run: Run, event: RunEnd) -> Run:

@@ -5,6 +5,7 @@ from uuid import UUID
 from beamwright.kernel import text
 from beamwright.kernel.errors import InvalidError
 from beamwright.kernel.external_refs import MOST, Scheme, checked_ref
+from beamwright.kernel.holds import check_not_held_by
 from beamwright.kernel.operation import Command, Occasion, World
 from beamwright.kernel.value import Time
 
@@ -64,7 +65,15 @@ class HoldRun(DecidedRunCommand):
     def decide(self, run: Run, occasion: Occasion) -> RunHeld:
         reason = text.reason(self.reason, InvalidRunHoldReasonError)
         STATUS.check(RunHeld, run.status, run.id)
-        check_not_held_by(run, occasion.principal_id)
+        check_not_held_by(
+            occasion.principal_id,
+            run.hold_claims,
+            "run",
+            RunCannotHoldError,
+            id=str(run.id),
+            current=run.status,
+            allowed=sorted(OPEN),
+        )
         return RunHeld(
             run_id=run.id,
             occurred_at=occasion.now,
@@ -74,19 +83,6 @@ class HoldRun(DecidedRunCommand):
             reason=reason,
             decided_by_decision_id=self.decided_by_decision_id,
         )
-
-
-def check_not_held_by(run: Run, principal_id: UUID) -> None:
-    """Gate: one principal has one concern at a time."""
-    for claim_id, claim in run.hold_claims.items():
-        if claim.held_by == principal_id:
-            raise RunCannotHoldError(
-                f"You hold this run already, because: {claim.reason}",
-                id=str(run.id),
-                current=run.status,
-                allowed=sorted(OPEN),
-                claim_id=str(claim_id),
-            )
 
 
 @runs.operation("POST /runs/{run_id}/complete")

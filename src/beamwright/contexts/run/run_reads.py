@@ -9,6 +9,7 @@ from msgspec import Meta
 from beamwright.contexts.calibration.calibration import Calibration, CalibrationRevisionStatus
 from beamwright.kernel import text
 from beamwright.kernel.aggregate import Filter, Test
+from beamwright.kernel.holds import oldest_first
 from beamwright.kernel.operation import World
 from beamwright.kernel.value import Time, Value
 
@@ -53,8 +54,8 @@ class RunExtras(Value):
 async def run_extras(world: World, states: Sequence[Run]) -> list[RunExtras]:
     holders = {claim.held_by for run in states for claim in run.hold_claims.values()}
     names = await world.profiles.names(holders)
-    plan_names = await _names(world, "Plan", {run.plan_id for run in states})
-    subject_names = await _names(world, "Subject", {run.subject_id for run in states if run.subject_id})
+    plan_names = await names_of(world, "Plan", {run.plan_id for run in states})
+    subject_names = await names_of(world, "Subject", {run.subject_id for run in states if run.subject_id})
     pinned = await _pinned(world, frozenset(id for run in states for id in run.pinned_calibration_ids))
     counts = await world.observations.counts([run.id for run in states])
     return [
@@ -74,7 +75,6 @@ async def run_extras(world: World, states: Sequence[Run]) -> list[RunExtras]:
 
 def hold_reasons(run: Run, names: Mapping[UUID, str]) -> list[HoldReason]:
     """The concerns that hold a run, oldest first."""
-    claims = sorted(run.hold_claims.items(), key=lambda each: (each[1].held_at, each[0]))
     return [
         HoldReason(
             claim_id=claim_id,
@@ -83,11 +83,11 @@ def hold_reasons(run: Run, names: Mapping[UUID, str]) -> list[HoldReason]:
             held_by_name=names[claim.held_by],
             reason=claim.reason,
         )
-        for claim_id, claim in claims
+        for claim_id, claim in oldest_first(run.hold_claims)
     ]
 
 
-async def _names(world: World, aggregate_name: str, ids: set[UUID]) -> dict[UUID, str]:
+async def names_of(world: World, aggregate_name: str, ids: set[UUID]) -> dict[UUID, str]:
     found: Sequence[Any] = await world.look_up(aggregate_name, ids) or () if ids else ()
     return {each.id: each.name for each in found}
 

@@ -5,8 +5,8 @@ from itertools import combinations
 import pytest
 
 from beamwright.contexts.enclosure.enclosure import PermitStatus
+from beamwright.contexts.operation.gate_errors import PROCEDURE_GATE
 from beamwright.contexts.run.gate import GateRow, check_gate, gate_failures, judge
-from beamwright.contexts.run.procedure_gate_errors import PROCEDURE_GATE
 from beamwright.contexts.safety.gate import ClearanceGateMode
 from beamwright.contexts.safety.values import BindingKind
 from beamwright.kernel.value import replace

@@ -1,8 +1,7 @@
 """How the gate refuses a procedure, which serves maintenance too: its assets need not be Active or without fault."""
 
+from beamwright.contexts.run.gate import GateErrors, GateRow
 from beamwright.kernel.errors import ConflictError
-
-from .gate import GateErrors, GateRow
 
 
 class ProcedureAssetScopeUnresolvedError(ConflictError):
