@@ -1,9 +1,10 @@
-"""Runs: a start through the whole gate, bulk observations against COPY, plots of many points, long runs."""
+"""Runs: starts through the whole gate, bulk entries against COPY, plots of many points, long runs."""
 
 import asyncio
 import io
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -139,6 +140,8 @@ def bench(place: Installation, starts: int, batches: int, points: int) -> list[F
         bench.permit(place)
         figures = starting(place, plan, starts)
         run = bench.post("/runs", name="Observed", plan_id=plan)["run_id"]
+        bench.permit(place)
+        figures += phasing(place, bench, run, starts)
         figures += observing(place, run, batches)
         figures += plotting(place, client, run, points)
         bench.permit(place)
@@ -157,6 +160,77 @@ def starting(place: Installation, plan: str, count: int) -> list[Figure]:
         Figure(f"{what}, p50", milliseconds(sent.p50)),
         Figure(f"{what}, p99", milliseconds(sent.p99)),
     ]
+
+
+def phasing(place: Installation, bench: Bench, run: str, count: int) -> list[Figure]:
+    """Phases of the run, which are bound to its assets and need its supplies."""
+    body = {"name": "Phase", "kind": "phase", "parent_run_id": run}
+    phases = [bench.post("/procedures", **body)["procedure_id"] for _ in range(count)]
+    calls = [request("POST", f"/procedures/{phase}/start", place.token, b"{}") for phase in phases]
+    sent = uvloop.run(send(place.port, 1, lambda: iter(calls)))
+    assert set(sent.statuses) == {200}, sent.statuses
+    what = "start_procedure: a phase of that run, 1 client"
+    figures = [
+        Figure(f"{what}, p50", milliseconds(sent.p50)),
+        Figure(f"{what}, p99", milliseconds(sent.p99)),
+    ]
+    size, batches = 1_000, max(5, count // 10)
+    path = f"/procedures/{phases[0]}/activities/append"
+    rows = [_activities(size) for _ in range(batches)]
+    calls = [request("POST", path, place.token, json.dumps({"entries": each}).encode()) for each in rows]
+    sent = uvloop.run(send(place.port, 1, lambda: iter(calls)))
+    assert set(sent.statuses) == {200}, sent.statuses
+    got, copied = sent.per_second * size, uvloop.run(_copy_activities(place.dsn, rows))
+    return [
+        *figures,
+        Figure(
+            "activities as JSON, 1,000 at once, 1 client",
+            rate(got),
+            f"COPY {rate(copied)}",
+            f"{got / copied:.0%}",
+        ),
+    ]
+
+
+def _activities(count: int) -> list[dict[str, Any]]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return [
+        {
+            "event_id": str(uuid4()),
+            "step_kind": "Setpoint",
+            "step_index": n % 10,
+            "result": "Succeeded",
+            "payload": {"address": "ca://stage:angle", "value": n * 0.5},
+            "sampled_at": now,
+        }
+        for n in range(count)
+    ]
+
+
+async def _copy_activities(dsn: str, batches: list[list[dict[str, Any]]]) -> float:
+    """The same rows, straight into a table like the one that keeps them."""
+    now, id, table = datetime.now(UTC), uuid4(), "copied_activities"
+    columns = ("procedure_id", "event_id", "principal_id", "sampled_at", "recorded_at", "step_index", "late")
+    columns += ("step_kind", "result", "target", "correlation_id", "payload")
+    rows = [
+        [
+            (
+                *(id, UUID(each["event_id"]), id, now, now, each["step_index"], False, each["step_kind"]),
+                *(each["result"], each["payload"]["address"], "bench", json.dumps(each["payload"])),
+            )
+            for each in batch
+        ]
+        for batch in batches
+    ]
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(f"CREATE TABLE {table} (LIKE entries_procedure_activities INCLUDING ALL)")
+    begun = time.perf_counter()
+    for batch in rows:
+        await connection.copy_records_to_table(table, records=batch, columns=columns)
+    took = time.perf_counter() - begun
+    await connection.execute(f"DROP TABLE {table}")
+    await connection.close()
+    return sum(map(len, rows)) / took
 
 
 def counting(place: Installation, plan: str) -> Figure:

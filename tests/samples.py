@@ -23,10 +23,17 @@ def sample_of(info: inspect.Type) -> Any:
     match info:
         case inspect.Metadata(extra_json_schema={"pattern": pattern}):
             return next(text for text in TEXTS if re.search(pattern, text))
+        case inspect.Metadata(extra_json_schema={"enum": values}):
+            return values[0]
         case inspect.Metadata(
-            type=inspect.FrozenSetType(item_type=item), extra_json_schema={"minItems": least}
+            type=inspect.FrozenSetType(item_type=item) | inspect.VarTupleType(item_type=item),
+            extra_json_schema={"minItems": least},
         ):
             return [sample_of(item) for _ in range(least)]
+        case inspect.Metadata(
+            type=inspect.DictType(value_type=value), extra_json_schema={"minProperties": least}
+        ):
+            return {f"x{number}": sample_of(value) for number in range(least)}
         case inspect.Metadata(type=inner) | inspect.CustomType(cls=inner):
             return sample_of(inner) if isinstance(inner, inspect.Type) else None
         case inspect.UUIDType():

@@ -22,6 +22,7 @@ from beamwright.adapters.postgres.bookmarks import PostgresBookmarks, PostgresLe
 from beamwright.adapters.postgres.contacts import PostgresContacts
 from beamwright.adapters.postgres.database import Database
 from beamwright.adapters.postgres.deliveries import PostgresDeliveries
+from beamwright.adapters.postgres.entries import PostgresEntryTables
 from beamwright.adapters.postgres.lists import PostgresLists
 from beamwright.adapters.postgres.migrate import check_folder, migrate
 from beamwright.adapters.postgres.observations import PostgresObservations
@@ -58,6 +59,7 @@ from beamwright.runtime.authority import AuthorityKeeper
 from beamwright.runtime.calibration_reactions import CALIBRATION_REACTIONS
 from beamwright.runtime.catalogue import install
 from beamwright.runtime.clearance_expirer import ClearanceExpirer
+from beamwright.runtime.dataset_reactions import DATASET_REACTIONS
 from beamwright.runtime.enclosure_observer import ENCLOSURES
 from beamwright.runtime.federation_delivery import FederationDelivery
 from beamwright.runtime.health import Health
@@ -211,6 +213,7 @@ class App:
             contacts=self.contacts,
             texts=PostgresTexts(self.database),
             observations=PostgresObservations(self.database),
+            entries=PostgresEntryTables(self.database),
             signer=StoredKeySigner(self.secrets),
             outbox=self.outbox,
             deliveries=self.deliveries,
@@ -253,7 +256,7 @@ class App:
         self.peers = HttpPeers()
         self.delivery = FederationDelivery(service, self.deliveries, self.secrets, self.peers, leases, holder)
         positions = PostgresPositions(self.database)
-        reactions = (*SUBJECT_REACTIONS, *CALIBRATION_REACTIONS)
+        reactions = (*SUBJECT_REACTIONS, *CALIBRATION_REACTIONS, *DATASET_REACTIONS)
         self.reactions = Reactions(service, positions, leases, holder, reactions)
         self.expirer = ClearanceExpirer(service, leases, holder, settings.clearance_expirer_tick)
         self.sealer = Sealer(service, leases, holder, settings.seal_sign_interval)

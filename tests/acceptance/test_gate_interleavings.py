@@ -1,4 +1,4 @@
-"""No run starts or resumes on what was withdrawn before it: checked from the log after many interleavings."""
+"""Nothing starts or resumes on what was withdrawn before it: checked from the log after many interleavings."""
 
 import asyncio
 import json
@@ -14,6 +14,9 @@ from uuid import UUID, uuid4
 from beamwright.app import App, registry
 from beamwright.contexts.enclosure.enclosure import PermitStatus
 from beamwright.contexts.equipment.asset_moves import FaultAsset, RestoreAsset
+from beamwright.contexts.operation.procedure_moves import AbortProcedure, HoldProcedure, StartProcedure
+from beamwright.contexts.operation.procedure_resume import ResumeProcedure
+from beamwright.contexts.operation.registration import RegisterProcedure
 from beamwright.contexts.run.resume import ResumeRun
 from beamwright.contexts.run.run_moves import HoldRun, StopRun
 from beamwright.contexts.run.start import StartRun
@@ -31,7 +34,8 @@ from tests.runtime.test_projector import ADMINISTRATOR
 
 INTERLEAVINGS = int(os.environ.get("GATE_INTERLEAVINGS", "300"))
 STATIONS = 4
-WATCHED = ("Enclosure", "Supply", "Clearance", "Asset", "Run")
+WATCHED = ("Enclosure", "Supply", "Clearance", "Asset", "Run", "Procedure")
+ADMISSIONS = ("RunStarted", "RunResumed", "ProcedureStarted", "ProcedureResumed")
 RELIED_ON = {"enclosures": "Enclosure", "supplies": "Supply", "clearances": "Clearance"}
 
 
@@ -39,11 +43,27 @@ class Withdrawal(StrEnum):
     PERMIT = "permit"
     SUPPLY = "supply"
     CLEARANCE = "clearance"
+    # Of a run alone: procedures serve maintenance.
     FITNESS = "fitness"
+    # Of a procedure alone: the run that it is a phase of.
+    PARENT = "parent"
+
+
+class Work(StrEnum):
+    RUN = "run"
+    PROCEDURE = "procedure"
+
+
+WITHDRAWN = {
+    Work.RUN: [each for each in Withdrawal if each is not Withdrawal.PARENT],
+    Work.PROCEDURE: [each for each in Withdrawal if each is not Withdrawal.FITNESS],
+}
 
 
 class Race:
-    """One station over and over: something is withdrawn while a run starts or resumes."""
+    """One station over and over: something is withdrawn while a run or a phase of one starts or resumes."""
+
+    parent_id: UUID
 
     def __init__(self, station: Station, other: App, seed: int) -> None:
         self.station = station
@@ -53,30 +73,60 @@ class Race:
         self.usual = 0.1
         self.tally: Counter[str] = Counter()
 
+    async def begin(self) -> "Race":
+        """With the run that procedures are phases of."""
+        start = StartRun(name="the whole day", plan_id=self.station.plan_id)
+        self.parent_id = (await self.station.do(start)).run_id
+        return self
+
     async def round(self) -> None:
-        withdrawal = self.random.choice(list(Withdrawal))
+        work = self.random.choice(list(Work))
+        withdrawal = self.random.choice(WITHDRAWN[work])
         resumes = self.random.random() < 0.5
-        run_id = await self.held() if resumes else None
+        id = await self.prepared(work, resumes)
         late = self.random.uniform(-0.2, 1.3) * self.usual
         went, _ = await asyncio.gather(
-            self.after(-late, lambda: self.go(run_id)), self.after(late, lambda: self.withdraw(withdrawal))
+            self.after(-late, lambda: self.go(work, id, resumes)),
+            self.after(late, lambda: self.withdraw(withdrawal)),
         )
         verb = "resumed" if resumes else "started"
-        self.tally[f"{withdrawal} {verb if went else 'refused'}"] += 1
+        self.tally[f"{work} {withdrawal} {verb if went else 'refused'}"] += 1
         await self.grant(withdrawal)
-        for id in {id for id in (run_id, went) if id is not None}:
-            await self.station.do(StopRun(run_id=id, reason="the round is over"))
+        await self.clear_up(work, went or (id if resumes else None))
 
     async def after[T](self, delay: float, work: Callable[[], Awaitable[T]]) -> T:
         if delay > 0:
             await asyncio.sleep(delay)
         return await work()
 
-    async def held(self) -> UUID:
-        start = StartRun(name=uuid4().hex, plan_id=self.station.plan_id)
-        made = await self.patiently(lambda: self.timed(self.station.app, start))
-        await self.station.do(HoldRun(run_id=made.run_id, reason="to be resumed"))
-        return made.run_id
+    async def prepared(self, work: Work, resumes: bool) -> UUID | None:
+        """What is to go on: a run or a procedure that is held, or a procedure that was registered."""
+        if work is Work.RUN and not resumes:
+            return None
+        if work is Work.RUN:
+            start: Any = StartRun(name=uuid4().hex, plan_id=self.station.plan_id)
+            id = (await self.patiently(lambda: self.timed(self.station.app, start))).run_id
+            await self.station.do(HoldRun(run_id=id, reason="to be resumed"))
+            return id
+        register = RegisterProcedure(
+            name=uuid4().hex,
+            kind="phase",
+            parent_run_id=self.parent_id,
+            target_asset_ids=frozenset(self.station.asset_ids),
+        )
+        id = (await self.station.do(register)).procedure_id
+        if resumes:
+            start = StartProcedure(procedure_id=id)
+            await self.patiently(lambda: self.timed(self.station.app, start))
+            await self.station.do(HoldProcedure(procedure_id=id, reason="to be resumed"))
+        return id
+
+    async def clear_up(self, work: Work, id: UUID | None) -> None:
+        if id is None:
+            return
+        over = "the round is over"
+        run, procedure = StopRun(run_id=id, reason=over), AbortProcedure(procedure_id=id, reason=over)
+        await self.station.do(run if work is Work.RUN else procedure)
 
     async def patiently[T](self, work: Callable[[], Awaitable[T]]) -> T:
         """Again, when the others were too busy with what it looks at."""
@@ -92,15 +142,22 @@ class Race:
         self.usual += 0.2 * (time.monotonic() - begun - self.usual)
         return receipt
 
-    async def go(self, held: UUID | None) -> UUID | None:
-        """The run that goes on now, or none where the gate was closed."""
+    async def go(self, work: Work, id: UUID | None, resumes: bool) -> UUID | None:
+        """What goes on now, or none where the gate was closed."""
         app = self.random.choice((self.station.app, self.other))
-        start = StartRun(name=uuid4().hex, plan_id=self.station.plan_id)
+        request: Any
+        if work is Work.PROCEDURE and id is not None:
+            request = ResumeProcedure(procedure_id=id) if resumes else StartProcedure(procedure_id=id)
+        elif id is not None:
+            request = ResumeRun(run_id=id)
+        else:
+            request = StartRun(name=uuid4().hex, plan_id=self.station.plan_id)
         try:
-            return (await self.timed(app, start if held is None else ResumeRun(run_id=held))).run_id
+            receipt = await self.timed(app, request)
         except ConflictError as refusal:
             self.tally[type(refusal).__name__] += 1
             return None
+        return receipt.run_id if work is Work.RUN else receipt.procedure_id
 
     async def withdraw(self, withdrawal: Withdrawal) -> None:
         station, app = self.station, self.random.choice((self.station.app, self.other))
@@ -115,6 +172,8 @@ class Race:
                 request = ExpireClearance(clearance_id=station.clearance_ids[0], reason="no longer safe")
             case Withdrawal.FITNESS:
                 request = FaultAsset(asset_id=station.asset_ids[0], reason="it smokes")
+            case Withdrawal.PARENT:
+                request = HoldRun(run_id=self.parent_id, reason="beam lost")
         await app.service.call(request, ADMINISTRATOR)
 
     async def grant(self, withdrawal: Withdrawal) -> None:
@@ -131,6 +190,8 @@ class Race:
                 station.clearance_ids[0] = await station.clearance()
             case Withdrawal.FITNESS:
                 await station.do(RestoreAsset(asset_id=station.asset_ids[0], reason="repaired"))
+            case Withdrawal.PARENT:
+                await self.patiently(lambda: station.do(ResumeRun(run_id=self.parent_id)))
 
 
 class Log:
@@ -146,7 +207,7 @@ class Log:
         name = (row["stream_type"], row["stream_id"])
         aggregate = registry().aggregates[name[0]]
         tagged = {"event_type": row["event_type"], **json.loads(row["payload"])}
-        if row["event_type"] in ("RunStarted", "RunResumed"):
+        if row["event_type"] in ADMISSIONS:
             self.admissions += 1
             self.check(row["position"], name, tagged)
         event = aggregate.decoder.decode(json.dumps(tagged))
@@ -154,7 +215,7 @@ class Log:
         self.versions[name] = row["version"]
 
     def check(self, position: int, name: tuple[str, UUID], admission: dict[str, Any]) -> None:
-        """What the run relied on stood exactly so, and was good, when it was admitted."""
+        """What was relied on stood exactly so, and was good, when the work was admitted."""
         evidence = admission["gate_evidence"]
         for kind, stream_type in RELIED_ON.items():
             if not evidence[kind]:
@@ -165,6 +226,11 @@ class Log:
                     self.violations.append(f"{position}: {name} relied on a past {stream}")
                 if not good(self.states[stream]):
                     self.violations.append(f"{position}: {name} relied on {self.states[stream]}")
+        if name[0] == "Procedure":
+            run = self.states["Run", self.states[name].parent_run_id]
+            if run.status != "Running":
+                self.violations.append(f"{position}: {name} goes on in a run that is {run.status}")
+            return
         asset_ids = admission.get("asset_ids") or self.states[name].asset_ids
         for asset_id in map(str, asset_ids):
             if self.states["Asset", UUID(asset_id)].condition == "Faulted":
@@ -172,7 +238,7 @@ class Log:
 
 
 def good(state: Any) -> bool:
-    """Whether a run may rely on an enclosure, a supply or a clearance in this state."""
+    """Whether work may rely on an enclosure, a supply or a clearance in this state."""
     status = getattr(state, "permit_status", None) or state.status
     return status in ("Permitted", "Available", "Active")
 
@@ -192,7 +258,7 @@ async def race(cluster: Cluster, dsn: str, rounds: int) -> Counter[str]:
     other = await App.open(Settings(data=cluster.data), dsn)
     app.start_workers()
     stations = [await Station(app).build(cameras=2, levels=2, enclosures=2) for _ in range(STATIONS)]
-    races = [Race(station, other, seed) for seed, station in enumerate(stations)]
+    races = [await Race(station, other, seed).begin() for seed, station in enumerate(stations)]
 
     async def repeat(each: Race) -> None:
         for _ in range(rounds // STATIONS):
@@ -217,11 +283,12 @@ async def race(cluster: Cluster, dsn: str, rounds: int) -> Counter[str]:
     return tally
 
 
-def test_no_run_goes_on_what_was_withdrawn_before(cluster: Cluster, dsn: str) -> None:
+def test_nothing_goes_on_what_was_withdrawn_before(cluster: Cluster, dsn: str) -> None:
     tally = asyncio.run(race(cluster, dsn, INTERLEAVINGS))
     print(json.dumps(dict(sorted(tally.items()))))
-    for withdrawal in Withdrawal:
-        went = tally[f"{withdrawal} started"] + tally[f"{withdrawal} resumed"]
-        # Both sides were met, or nothing was raced.
-        assert went and tally[f"{withdrawal} refused"], tally
+    for work, withdrawals in WITHDRAWN.items():
+        for withdrawal in withdrawals:
+            went = tally[f"{work} {withdrawal} started"] + tally[f"{work} {withdrawal} resumed"]
+            # Both sides were met, or nothing was raced.
+            assert went and tally[f"{work} {withdrawal} refused"], tally
     assert tally["violations"] == 0

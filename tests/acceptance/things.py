@@ -151,6 +151,9 @@ class Things:
         } | fields
         return self.made("/recipes", "recipe_id", **given)
 
+    def procedure(self, **fields: Any) -> str:
+        return self.made("/procedures", "procedure_id", **{"name": "Home", "kind": "homing"} | fields)
+
     def campaign(self, **fields: Any) -> str:
         return self.made("/campaigns", "campaign_id", **{"name": "Series", "intent": "Series"} | fields)
 
@@ -164,6 +167,17 @@ class Things:
             "operating_point": {"axis_designation": uuid4().hex},
         } | fields
         return self.made("/calibrations", "calibration_id", **given)
+
+    def dataset(self, **fields: Any) -> str:
+        """A file of a kilobyte."""
+        given = {
+            "name": "Scan",
+            "uri": f"https://store.example/{uuid4().hex}.h5",
+            "checksum": {"algorithm": "sha256", "value": "0" * 64},
+            "byte_size": 1024,
+            "encoding": {"media_type": "application/x-hdf5"},
+        } | fields
+        return self.made("/datasets", "dataset_id", **given)
 
     def decision(self, **fields: Any) -> str:
         return self.made("/decisions", "decision_id", **{"context": "RunStop", "choice": "Stop"} | fields)

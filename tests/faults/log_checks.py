@@ -9,6 +9,10 @@ import asyncpg
 
 from tests.faults.kill_load import Ledger, Sent
 
+ENTRIES = """SELECT procedure_id, event_id, sampled_at, late FROM entries_procedure_activities
+    UNION ALL SELECT procedure_id, event_id, sampled_at, late FROM entries_procedure_outcomes"""
+ENDS = "ARRAY['ProcedureCompleted', 'ProcedureAborted', 'ProcedureTruncated']"
+
 # Each finds rows that must not be.
 WRONG = {
     "a hole in a stream's versions": """SELECT stream_type, stream_id, count(*), min(version), max(version)
@@ -64,6 +68,14 @@ WRONG = {
             FROM entries_run_observations GROUP BY 1, 2) e USING (run_id, channel_name)
         WHERE c.observation_count IS DISTINCT FROM e.counted OR c.minimum IS DISTINCT FROM e.least
             OR c.maximum IS DISTINCT FROM e.most""",
+    "an entry of another time than its procedure's": f"""SELECT r.*, s.occurred_at, e.occurred_at FROM ({ENTRIES}) r
+        LEFT JOIN events s ON s.stream_id = r.procedure_id AND s.event_type = 'ProcedureStarted'
+        LEFT JOIN events e ON e.stream_id = r.procedure_id AND e.event_type = ANY ({ENDS})
+        WHERE s.occurred_at IS NULL OR r.sampled_at < s.occurred_at - interval '60 seconds'
+            OR (r.late AND (e.occurred_at IS NULL OR r.sampled_at > e.occurred_at))""",
+    "an outcome of a pass that was not begun": """SELECT o.* FROM entries_procedure_outcomes o
+        WHERE NOT EXISTS (SELECT FROM events e WHERE e.event_type = 'ProcedureIterationStarted'
+            AND e.stream_id = o.procedure_id AND (e.payload->>'iteration_index')::int = o.iteration_index)""",
 }
 
 RECORDED = """SELECT correlation_id, array_agg(event_type ORDER BY position) AS events,

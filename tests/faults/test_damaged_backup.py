@@ -15,6 +15,12 @@ from tests.faults.restoring import brought_back, log, run, saved, whole
 from tests.live import Cluster
 
 FLIPS = sized(short=150, long=5000)
+# The tables that came after the first schema that can be restored.
+SINCE = {
+    "0004": set[str](),
+    "0005": {"federation_outbox"},
+    "0006": {"entries_procedure_activities", "entries_procedure_outcomes"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +117,25 @@ def test_backup_that_is_not_for_us_is_refused(
     with pytest.raises(NotPossibleError, match=sentence):
         brought_back(None, path, data=tmp_path / "untouched")
     assert not (tmp_path / "untouched").exists()
+
+
+@pytest.mark.parametrize("schema", sorted(SINCE))
+def test_backup_of_an_earlier_schema_comes_back_with_the_tables_of_today(
+    cluster: Cluster, backup: Path, tmp_path: Path, schema: str
+) -> None:
+    later = {table for revision, tables in SINCE.items() if revision > schema for table in tables}
+
+    def change(name: str, content: bytes) -> bytes:
+        if name != MANIFEST:
+            return content
+        manifest = msgspec.json.decode(content)
+        manifest["parts"] = [part for part in manifest["parts"] if part["name"] not in later]
+        return msgspec.json.encode(manifest | {"schema": schema})
+
+    dsn = cluster.empty_database()
+    brought_back(dsn, rewritten(backup, tmp_path / "earlier.backup", change))
+    assert log(dsn) and [whole(dsn, table) for table in later] == [[]] * len(later)
+    assert run(migrate(dsn)) is False
 
 
 def test_file_that_is_no_backup_is_refused(tmp_path: Path) -> None:

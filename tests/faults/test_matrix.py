@@ -78,8 +78,8 @@ EXPECTED = {
 
 AREAS = {
     **dict.fromkeys(("access", "federation", "trust"), "trust"),
-    **dict.fromkeys(("calibration", "campaign", "decision", "enclosure", "equipment"), "work"),
-    **dict.fromkeys(("recipe", "run", "safety", "subject", "supply"), "work"),
+    **dict.fromkeys(("calibration", "campaign", "data", "decision", "enclosure", "equipment"), "work"),
+    **dict.fromkeys(("operation", "recipe", "run", "safety", "subject", "supply"), "work"),
 }
 OPEN = {
     "get_facility",
@@ -126,6 +126,8 @@ LEFT_BEHIND = (
     "actor_profile",
     "authority",
     "claims",
+    "entries_procedure_activities",
+    "entries_procedure_outcomes",
     "entries_run_observations",
     "erasable_texts",
     "events",

@@ -52,7 +52,7 @@ from tests.faults.restoring import (
     whole,
 )
 from tests.live import HTTP_AUDIENCE, Cluster, serving
-from tests.running import start_run
+from tests.running import start_procedure, start_run
 
 EVENTS = sized(short=60, long=5000)
 KILLS = sized(short=1, long=15)
@@ -274,6 +274,8 @@ def test_older_backup_comes_back_with_the_later_log_and_ada_stays_forgotten(
         client.post(f"/actors/{ada}/forget", json={}).raise_for_status()
         bert = server.newcomer(name="Bert")
         observe(client, server.run(lambda app: start_run(app, server.clock())), server.clock())
+        driven = server.run(lambda app: start_procedure(app, server.clock()))
+        drive(client, driven, server.clock())
     manifest = saved(dsn, late, after=early)
     assert rows(manifest) < len(log(dsn)) / 2
     brought_back(other, early, late)
@@ -282,6 +284,7 @@ def test_older_backup_comes_back_with_the_later_log_and_ada_stays_forgotten(
         if table.name not in ("log_epochs", "projections"):
             assert whole(other, table.name) == whole(dsn, table.name), table.name
     assert whole(other, "entries_run_observations") and whole(other, "run_channels")
+    assert whole(other, "entries_procedure_activities") and whole(other, "entries_procedure_outcomes")
     assert whole(other, "erasable_texts") and whole(other, "conduit_verdicts")
     followed = "SELECT name, transaction_id, position FROM projections WHERE version = '1' ORDER BY name"
     assert run(fetch(other, followed)) == run(fetch(dsn, followed)) != []
@@ -289,6 +292,27 @@ def test_older_backup_comes_back_with_the_later_log_and_ada_stays_forgotten(
     with serving(cluster, other) as server, server.client() as client:
         assert client.get(f"/actors/{ada}/profile").json()["code"] == "ActorProfileNotFoundError"
         assert client.get(f"/actors/{bert}/profile").json()["name"] == "Bert"
+        act(client, driven, server.clock())
+        numbers = [
+            row["row_number"] for row in client.get(f"/procedures/{driven}/activities").json()["items"]
+        ]
+        assert numbers == sorted(set(numbers)) and len(numbers) == 2, "a number is given out once"
+
+
+def drive(client: httpx.Client, procedure_id: UUID, at: datetime) -> None:
+    """An activity and an outcome of a procedure's first pass."""
+    procedure = f"/procedures/{procedure_id}"
+    client.post(f"{procedure}/iterations/start", json={"iteration_index": 1}).raise_for_status()
+    act(client, procedure_id, at)
+    row = {"event_id": str(new_id()), "iteration_index": 1, "point": {"x": 1e300}, "succeeded": True}
+    body = {"entries": [row | {"sampled_at": at.isoformat()}]}
+    client.post(f"{procedure}/outcomes/append", json=body).raise_for_status()
+
+
+def act(client: httpx.Client, procedure_id: UUID, at: datetime) -> None:
+    row = {"event_id": str(new_id()), "step_kind": "Check", "payload": {"message": "too\twarm\n\\N"}}
+    body = {"entries": [row | {"sampled_at": at.isoformat()}]}
+    client.post(f"/procedures/{procedure_id}/activities/append", json=body).raise_for_status()
 
 
 def observe(client: httpx.Client, run_id: UUID, at: datetime) -> None:

@@ -62,7 +62,14 @@ def test_every_command_and_query_is_registered() -> None:
 
 def test_names_that_differ_from_their_class_are_the_specifications() -> None:
     renamed = {op.request.__name__: op.name for op in OPERATIONS if op.name != snake(op.request.__name__)}
-    assert renamed == {"AddPolicyGrant": "add_grant", "RevokePolicyGrant": "revoke_grant"}
+    assert renamed == {
+        "AddPolicyGrant": "add_grant",
+        "RevokePolicyGrant": "revoke_grant",
+        "AppendProcedureActivities": "append_activities",
+        "AppendProcedureOutcomes": "append_outcomes",
+        "StartProcedureIteration": "start_iteration",
+        "EndProcedureIteration": "end_iteration",
+    }
 
 
 @each_aggregate

@@ -73,7 +73,13 @@ def place() -> Iterator[Installation]:
         installation.stop()
 
 
-RUNS = ("plan-and-record-a-run", "track-and-clear-a-sample", "keep-calibrations")
+RUNS = (
+    "plan-and-record-a-run",
+    "track-and-clear-a-sample",
+    "keep-calibrations",
+    "register-data",
+    "drive-a-procedure",
+)
 
 
 @pytest.mark.parametrize("pages", [[first_five_minutes()], guides(*RUNS)], ids=["README", "runs"])

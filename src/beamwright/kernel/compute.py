@@ -10,6 +10,7 @@ from .value import Value
 
 # Where no program may run at all; whatever is reserved there is rejected by whoever finds it.
 NOWHERE = "nowhere"
+SHA256 = r"^[0-9a-f]{64}$"
 
 
 def place_of(job_key: str) -> str:
@@ -22,6 +23,7 @@ type Bytes = Annotated[
 ]
 type Count = Annotated[int, Meta(ge=0, le=1024)]
 type Cores = Annotated[int, Meta(ge=1, le=4096)]
+type Sha256 = Annotated[str, Meta(extra_json_schema={"pattern": SHA256})]
 
 
 class ComputeStatus(StrEnum):
@@ -42,7 +44,7 @@ class ChecksumAlgorithm(StrEnum):
 
 class Checksum(Value):
     algorithm: ChecksumAlgorithm
-    value: str
+    value: Sha256
 
 
 class ArtifactRef(Value):

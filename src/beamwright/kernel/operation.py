@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from .authority import Authority, Caller, Reach
 from .compute import NOWHERE
+from .entries import EntryTables
 from .event import Belonging, Beside, Event
 from .identifiers import PersistentIdentifierScheme
 from .observations import Observations
@@ -102,6 +103,8 @@ class World(Protocol):
     @property
     def observations(self) -> Observations: ...
     @property
+    def entries(self) -> EntryTables: ...
+    @property
     def signer(self) -> Signer: ...
     @property
     def correlation_id(self) -> str: ...
@@ -137,11 +140,17 @@ class World(Protocol):
         ...
 
     async def look_up(
-        self, aggregate_name: str, ids: Collection[UUID] | None = None, **filters: Any
+        self,
+        aggregate_name: str,
+        ids: Collection[UUID] | None = None,
+        *,
+        most: int | None = None,
+        **filters: Any,
     ) -> Sequence[Any] | None:
         """States of another context, by ids or list filters: unguarded, for advice and for what may not exist yet.
 
-        None where this installation has no such aggregate; unknown ids are left out.
+        None where this installation has no such aggregate; unknown ids are left out. Of what filters match, no more
+        than `most` are read, the oldest.
         """
         ...
 

@@ -14,6 +14,7 @@ import msgspec
 from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.authority import Authority, AuthzResult
 from beamwright.kernel.delivery import Deliveries
+from beamwright.kernel.entries import EntryTables
 from beamwright.kernel.erasable import Texts
 from beamwright.kernel.errors import (
     ConcurrencyError,
@@ -97,6 +98,7 @@ class Service:
         contacts: ContactBook,
         texts: Texts,
         observations: Observations,
+        entries: EntryTables,
         signer: Signer,
         outbox: Outbox,
         deliveries: Deliveries,
@@ -115,6 +117,7 @@ class Service:
         self.contacts = contacts
         self.texts = texts
         self.observations = observations
+        self.entries = entries
         self.signer = signer
         self.outbox = outbox
         self.deliveries = deliveries

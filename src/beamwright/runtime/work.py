@@ -26,6 +26,7 @@ from beamwright.kernel.authority import (
 )
 from beamwright.kernel.cursor import InvalidCursorError, decode_cursor
 from beamwright.kernel.delivery import Delivery
+from beamwright.kernel.entries import EntryTables
 from beamwright.kernel.errors import (
     AuthorizationDeniedError,
     DomainError,
@@ -112,6 +113,10 @@ class UnitOfWork:
         return self._service.observations
 
     @property
+    def entries(self) -> EntryTables:
+        return self._service.entries
+
+    @property
     def signer(self) -> Signer:
         return self._service.signer
 
@@ -175,13 +180,18 @@ class UnitOfWork:
         return [state for state in states if _matches(aggregate.listing.filters, filters, state)]
 
     async def look_up(
-        self, aggregate_name: str, ids: Collection[UUID] | None = None, **filters: Any
+        self,
+        aggregate_name: str,
+        ids: Collection[UUID] | None = None,
+        *,
+        most: int | None = None,
+        **filters: Any,
     ) -> Sequence[Any] | None:
         service, aggregate = self._service, self._service.registry.aggregates.get(aggregate_name)
         if aggregate is None:
             return None
         if ids is None:
-            ids = (await service.matching(aggregate, filters)).ids
+            ids = (await service.matching(aggregate, filters)).ids[:most]
         found = await service.folding.load([(aggregate_name, id) for id in dict.fromkeys(ids)])
         return [loaded.state for loaded in found.values()]
 

@@ -92,6 +92,7 @@ DESTRUCTIVE = frozenset(
         "cancel",
         "deactivate",
         "decommission",
+        "demote",
         "discard",
         "dismiss",
         "expire",

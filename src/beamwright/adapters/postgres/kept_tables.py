@@ -29,6 +29,8 @@ KEPT = (
     Kept("run_feed_heartbeats"),
     Kept("entries_run_observations"),
     Kept("run_channels"),
+    Kept("entries_procedure_activities"),
+    Kept("entries_procedure_outcomes"),
     Kept("conduit_verdicts"),
     # How far each reaction has followed the log: without it they would all react once more. Lists are rebuilt.
     Kept("projections", f"version = '{VERSION}'"),

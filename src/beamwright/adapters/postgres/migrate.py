@@ -10,7 +10,7 @@ from .migrations.statements import DIRECTORY
 
 log = structlog.get_logger("beamwright.database")
 
-HEAD = "0005"
+HEAD = "0006"
 # The first revision that knows epochs.
 EPOCHS = "0004"
 # Stands in a folder until the database in it can say for itself that it is being restored.

@@ -25,9 +25,9 @@ from beamwright.kernel.observations import (
 from beamwright.kernel.store import LostRaceError
 from beamwright.kernel.units import Unit
 
-from .appender import stream_lock
 from .database import Database, Use
 from .driver import Connection, Row
+from .entries import check_open, utc_text
 from .lists import Conditions
 from .observation_rows import COLUMNS, encoded
 
@@ -45,8 +45,6 @@ MERGE = f"""INSERT INTO {TABLE} ({", ".join(COLUMNS)}) SELECT {", ".join(COLUMNS
 HEARTBEAT = """INSERT INTO run_feed_heartbeats AS h (run_id, source_id, last_seen_at) VALUES ($1, $2, $3)
     ON CONFLICT (run_id, source_id) DO UPDATE SET last_seen_at = greatest(h.last_seen_at, excluded.last_seen_at)"""
 
-ENDED = "SELECT EXISTS (SELECT FROM events WHERE stream_type = 'Run' AND stream_id = $1 AND event_type = ANY ($2))"
-
 CHANNELS = f"""SELECT c.*, last.value AS last_value, {UNIT} FROM run_channels c CROSS JOIN LATERAL (
     SELECT value, {UNIT} FROM {TABLE} e WHERE e.run_id = c.run_id AND e.channel_name = c.channel_name
     ORDER BY sampled_at DESC LIMIT 1) last WHERE c.run_id = $1 ORDER BY channel_name"""
@@ -57,9 +55,8 @@ COUNTS = """SELECT run_id, sum(observation_count)::bigint FROM run_channels
 # The planner cannot know that millions of rows fall into few buckets, and would sort the whole table for them.
 BY_INDEX = "SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
 
-UTC_TEXT = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
-EXPORTED = f"""event_id, {UTC_TEXT.format("sampled_at")} AS sampled_at, channel_name, value, {UNIT},
-    sampling_procedure, simulated::text, late::text, source_id, {UTC_TEXT.format("recorded_at")}"""
+EXPORTED = f"""event_id, {utc_text("sampled_at")} AS sampled_at, channel_name, value, {UNIT},
+    sampling_procedure, simulated::text, late::text, source_id, {utc_text("recorded_at")}"""
 
 
 class PostgresObservations:
@@ -79,7 +76,7 @@ class PostgresObservations:
                 if delivery.source_id is not None:
                     seen = (delivery.run_id, delivery.source_id, delivery.recorded_at)
                     await connection.execute(HEARTBEAT, *seen)
-                await _check_open(connection, delivery, ends)
+                await check_open(connection, ("Run", delivery.run_id), ends, late=delivery.late)
         except asyncpg.DeadlockDetectedError as error:
             raise LostRaceError from error
         return Inserted(received=batch.size, inserted=inserted, duplicates=batch.size - inserted)
@@ -213,13 +210,6 @@ async def _write(connection: Connection, batch: ObservationBatch, delivery: Deli
 
 async def _copy(connection: Connection, table: str, batch: ObservationBatch, delivery: Delivery) -> None:
     await connection.copy_to_table(table, source=encoded(batch, delivery), columns=COLUMNS, format="binary")
-
-
-async def _check_open(connection: Connection, delivery: Delivery, ends: Collection[str]) -> None:
-    """Last of all, so that whoever ends the run waits for one commit and not for a whole delivery."""
-    await connection.execute("SELECT pg_advisory_xact_lock_shared($1)", stream_lock(("Run", delivery.run_id)))
-    if not delivery.late and await connection.fetchval(ENDED, delivery.run_id, list(ends)):
-        raise LostRaceError
 
 
 def _selected(selection: ObservationSelection) -> Conditions:

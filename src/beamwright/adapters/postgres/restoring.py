@@ -24,9 +24,10 @@ CONCLUDE = """
     ALTER TABLE entries_run_observations ENABLE TRIGGER entries_run_observations_summary;
     ALTER TABLE actor_identity FORCE ROW LEVEL SECURITY;
     ALTER TABLE actor_profile FORCE ROW LEVEL SECURITY;
-    SELECT setval(pg_get_serial_sequence('events', 'position'), (SELECT max(position) FROM events));
     DROP TABLE restore_unfinished;
 """
+
+NUMBERED = "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attidentity <> ''"
 
 # Whatever the log says was erased stays so, whichever copy of the rows beside it came along.
 FORGET = """
@@ -88,10 +89,10 @@ async def restore(
         await connection.execute(CONCLUDE)
         unfinished = [str(id) for id in last.manifest.unfinished]
         await connection.execute("SELECT begin_log_epoch($1::text[]::xid8[])", unfinished)
-    # Erased rows leave the files as well, and the planner learns what came.
-    await connection.execute(f"VACUUM (ANALYZE) {', '.join(table.name for table in KEPT)}")
     if last.manifest.schema != HEAD:
         await migrate(dsn)
+    # Erased rows leave the files as well, and the planner learns what came.
+    await connection.execute(f"VACUUM (ANALYZE) {', '.join(table.name for table in KEPT)}")
 
 
 async def _load(
@@ -112,7 +113,16 @@ async def _load(
         )
         _check_rows(source, part, written)
         done += part.rows
+    if parts:
+        await _go_on_counting(connection, table)
     progress(table, total, total)
+
+
+async def _go_on_counting(connection: Connection, table: str) -> None:
+    """Numbers that the table gives out follow the last one that came."""
+    for row in await connection.fetch(NUMBERED, table):
+        last = f'(SELECT max("{row[0]}") FROM "{table}")'
+        await connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{row[0]}'), {last})")
 
 
 async def _rows(chunks: Iterator[bytes], told: Callable[[int], None]) -> AsyncIterator[bytes]:

@@ -103,7 +103,7 @@ class ListCalibrationRevisions(ListRequest):
     async def candidates(self, world: World) -> Sequence[Calibration]:
         """The calibrations that may have such revisions."""
         ids = None if self.calibration_id is None else [self.calibration_id]
-        wanted = {"target_id": self.target_id, "quantity": self.quantity}
+        wanted: dict[str, Any] = {"target_id": self.target_id, "quantity": self.quantity}
         filters = {name: value for name, value in wanted.items() if value is not None and ids is None}
         return await world.look_up("Calibration", ids, **filters) or ()
 

@@ -11,7 +11,7 @@ from beamwright.contexts.federation.artifact import Artifact, ArtifactStatus, ar
 from beamwright.contexts.federation.permit import ArtifactKind
 from beamwright.kernel import text
 from beamwright.kernel.content_hash import canonical
-from beamwright.kernel.errors import ConflictError, InvalidError, NotFoundError
+from beamwright.kernel.errors import ConflictError, InvalidError
 from beamwright.kernel.operation import Command, Occasion, World
 from beamwright.kernel.value import Time, Value, replace
 
@@ -42,10 +42,6 @@ SOURCES = {
     CalibrationSourceKind.COMPUTED: "Dataset",
     CalibrationSourceKind.IMPORTED: "Artifact",
 }
-
-
-class CalibrationSourceNotFoundError(NotFoundError):
-    """There is no such procedure or dataset."""
 
 
 class InvalidCalibrationValueError(InvalidError):
@@ -205,13 +201,12 @@ class WithdrawCalibrationRevision(Command[Calibration]):
 
 
 async def load_source(world: World, source: CalibrationSource) -> Artifact | None:
-    """The artifact that a value is imported from; of any other source only that it exists."""
+    """The artifact that a value is imported from; any other source only has to be there, and within reach."""
     if source.id is None or source.kind not in SOURCES:
         return None
     if source.kind is CalibrationSourceKind.IMPORTED:
         return await world.load(artifacts, source.id)
-    if not await world.look_up(SOURCES[source.kind], [source.id]):
-        raise CalibrationSourceNotFoundError.of(SOURCES[source.kind], source.id)
+    await world.belonging(SOURCES[source.kind], source.id)
     return None
 
 

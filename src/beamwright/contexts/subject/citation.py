@@ -106,9 +106,9 @@ def checked_publication_year(year: int | None, now: datetime) -> int:
     return year
 
 
-def checked_license(license: str | None) -> str | None:
+def checked_license(license: str | None, refusal: type[InvalidError] = InvalidLicenseError) -> str | None:
     if license is None:
         return None
     if not re.fullmatch(LICENSE, license.strip()):
-        raise InvalidLicenseError("Give the license as its SPDX id, for example CC-BY-4.0.", pattern=LICENSE)
+        raise refusal("Give the license as its SPDX id, for example CC-BY-4.0.", pattern=LICENSE)
     return license.strip()

@@ -1,0 +1,1 @@
+"""Data: what was measured or made, how to verify it, what it came from, and how far it is trusted."""
