@@ -222,6 +222,29 @@ def test_a_clearance_withdrawn_before_the_append_refuses_the_start(
     assert not done(stage.admin.get("/clearances/coverage", procedure_id=second))["covered"]
 
 
+def test_a_clearance_of_the_procedure_itself_covers_it(stage: Stage, things: Things) -> None:
+    unit = things.unit()
+    lapsed = things.cleared({"kind": "Asset", "id": unit})
+    procedure = things.procedure(target_asset_ids=[things.active(unit)])
+    done(stage.admin.post(f"/clearances/{lapsed}/expire", reason="over"))
+    assert refusal(start(stage, procedure)) == (409, "ProcedureClearanceCoverageMismatchError")
+    own = things.cleared({"kind": "Procedure", "id": procedure})
+    done(start(stage, procedure))
+    assert [each["id"] for each in shown(stage, procedure)["gate_evidence"]["clearances"]] == [own]
+
+
+def test_the_sample_of_the_run_needs_its_clearance_in_every_phase(stage: Stage, things: Things) -> None:
+    subject, asset = things.subject(), things.active(things.unit())
+    clearance = things.cleared({"kind": "Subject", "id": subject})
+    done(stage.admin.post(f"/subjects/{subject}/mount", asset_id=asset, reason="next"))
+    run = things.run(things.plan(asset), subject_id=subject)
+    first, second = (things.procedure(parent_run_id=run) for _ in range(2))
+    done(start(stage, first))
+    done(stage.admin.post(f"/clearances/{clearance}/expire", reason="over"))
+    answer = start(stage, second)
+    assert refusal(answer) == (409, "ProcedureClearanceCoverageMismatchError") and subject in answer.text
+
+
 def test_maintenance_is_done_on_what_is_faulted_or_out_of_service(stage: Stage, things: Things) -> None:
     camera = things.active(things.unit())
     done(stage.admin.post(f"/assets/{camera}/fault", reason="it smokes"))
