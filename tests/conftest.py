@@ -11,6 +11,13 @@ import structlog
 
 from tests.live import Cluster, LiveServer, serving
 
+LONGEST = "test_readme.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begin, so that no worker is left alone with them in the end."""
+    items.sort(key=lambda item: item.path.name != LONGEST)
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:

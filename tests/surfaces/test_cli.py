@@ -28,6 +28,7 @@ from beamwright.surfaces.terminal import printable
 
 SOURCE = Path(__file__).parents[2] / "src"
 PATIENCE = 120
+BYTECODE = TemporaryDirectory(prefix="beamwright-bytecode-")
 SETTINGS = ("DATA", "DATABASE_URL", "HOST", "PORT", "APP_ENV", "BEAMWRIGHT_URL", "BEAMWRIGHT_TOKEN")
 PRODUCTION = {
     "APP_ENV": "production",
@@ -38,8 +39,10 @@ PRODUCTION = {
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-    return kept | {"PYTHONPATH": str(SOURCE), "NO_COLOR": "1"} | more
+    """Without the settings of whoever runs the tests; what was compiled for one command serves the next."""
+    unwanted = {*SETTINGS, "PYTHONDONTWRITEBYTECODE"}
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return kept | {"PYTHONPATH": str(SOURCE), "PYTHONPYCACHEPREFIX": BYTECODE.name, "NO_COLOR": "1"} | more
 
 
 def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

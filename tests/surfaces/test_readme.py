@@ -73,16 +73,15 @@ def place() -> Iterator[Installation]:
         installation.stop()
 
 
-RUNS = (
-    "plan-and-record-a-run",
-    "track-and-clear-a-sample",
-    "keep-calibrations",
-    "register-data",
-    "drive-a-procedure",
-)
+RUN = "plan-and-record-a-run"
+CHAINS = {
+    "README": [first_five_minutes()],
+    "data": guides(RUN, "track-and-clear-a-sample", "keep-calibrations", "register-data"),
+    "procedures": guides(RUN, "drive-a-procedure"),
+}
 
 
-@pytest.mark.parametrize("pages", [[first_five_minutes()], guides(*RUNS)], ids=["README", "runs"])
+@pytest.mark.parametrize("pages", CHAINS.values(), ids=CHAINS)
 def test_every_command_prints_what_the_page_says(place: Installation, pages: list[str]) -> None:
     folder, known = place.data.parent, steps(*pages)
     (folder / "examples").symlink_to(ROOT / "examples")
