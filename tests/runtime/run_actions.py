@@ -143,6 +143,7 @@ class Actions:
             override_parameters=order.parameters,
             subject_id=order.subject_id,
             campaign_id=order.campaign_id,
+            visit_id=order.visit_id,
         )
         return Action(request, lambda model: model.start(run_id, order), call)
 

@@ -54,6 +54,7 @@ class Bench(Station):
             bound=tuple(self.asset_ids),
             kinds=self.kinds,
             places={id: each.state.located_in_enclosure_id for id, each in standing.items()},
+            parents={id: each.state.parent_id for id, each in standing.items()},
             takes=AT_FIRST,
             permits={id: Permit("Permitted", self.app.clock(), heard=0) for id in self.enclosure_ids},
             supplies={id: Supply(each.state.kind, "Available") for id, each in supplied.items()},

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from beamwright.app import App
@@ -23,6 +23,7 @@ from beamwright.contexts.run.values import GateEvidence, RelianceOn
 from beamwright.contexts.safety.clearance import clearances
 from beamwright.contexts.subject.subject import subjects
 from beamwright.contexts.supply.supply import SupplyStatus, supplies
+from beamwright.kernel.aggregate import Aggregate
 from beamwright.kernel.store import BEGINNING, LogFilter, Stored
 from tests.runtime.run_model import Model
 from tests.walks import all_folds
@@ -87,10 +88,9 @@ def holders(run: Run) -> set[UUID]:
     return {claim.held_by for claim in run.hold_claims.values()}
 
 
-async def check_log(app: App, kinds: frozenset[str]) -> None:
+async def check_log(app: App, log: "Log") -> None:
     """Read the whole log again, event by event."""
-    log, mark = Log(kinds), BEGINNING
-    wanted, more = LogFilter([each.name for each in FOLDED]), True
+    mark, wanted, more = BEGINNING, LogFilter([*log.aggregates]), True
     while more:
         events, mark, more = await app.store.search_log(mark, 500, wanted)
         for stored in events:
@@ -102,9 +102,12 @@ async def check_log(app: App, kinds: frozenset[str]) -> None:
 class Log:
     """The states as they stood, while the log is read from its beginning."""
 
+    # Whose streams are read.
+    read_from: ClassVar[tuple[Aggregate[Any, Any], ...]] = FOLDED
+
     def __init__(self, kinds: frozenset[str]) -> None:
         self.kinds = kinds
-        self.aggregates = {aggregate.name: aggregate for aggregate in FOLDED}
+        self.aggregates = {aggregate.name: aggregate for aggregate in self.read_from}
         self.states: dict[tuple[str, UUID], Any] = {}
         self.versions: dict[tuple[str, UUID], int] = {}
         # The streams that tell of each change, by transaction, kind, campaign and run.
@@ -120,10 +123,14 @@ class Log:
             assert self.states["Plan", event.plan_id].status is not PlanStatus.DEPRECATED
         if stored.stream_type == "Run":
             check_held(before, after)
+        self.check(event, after)
         if change := MEMBERSHIPS.get(type(event)):
             key = (stored.mark.transaction_id, change, event.campaign_id, event.run_id)
             self.memberships.setdefault(key, set()).add(stored.stream_type)
         self.states[name], self.versions[name] = after, stored.version
+
+    def check(self, event: Any, after: Any) -> None:
+        """What else an event must be, before it counts."""
 
     def check_admitted(self, run: Run, evidence: GateEvidence, now: datetime) -> None:
         """Whatever the run relied on stood just so when it was admitted, and permitted it."""
@@ -137,10 +144,25 @@ class Log:
         serving = self.relied_on("Supply", evidence.supplies)
         assert {each.status for each in serving} == {SupplyStatus.AVAILABLE}
         assert {each.kind for each in serving} == self.kinds
-        covering = self.relied_on("Clearance", evidence.clearances)
-        assert all(each.in_force(now) for each in covering)
-        concerned = {each.id for each in scope} | {run.subject_id}
-        assert bound_to(covering) == bound_to(self.all("Clearance")) & concerned
+        self.check_cleared({run.id, run.visit_id}, run.asset_ids, run.subject_id, evidence, now)
+
+    def check_cleared(
+        self,
+        work: set[UUID | None],
+        asset_ids: frozenset[UUID],
+        subject_id: UUID | None,
+        evidence: GateEvidence,
+        now: datetime,
+    ) -> None:
+        """Whatever some clearance is bound to was covered, and all that covered it was relied on."""
+        things = [{each.id for each in self.upwards(id)} for id in asset_ids]
+        relied, covering = {each.id for each in self.relied_on("Clearance", evidence.clearances)}, set[UUID]()
+        for thing in [*things, *([] if subject_id is None else [{subject_id}])]:
+            bound = [each for each in self.all("Clearance") if not bound_to(each).isdisjoint(work | thing)]
+            in_force = {each.id for each in bound if each.in_force(now)}
+            assert in_force or not bound
+            covering |= in_force
+        assert relied == covering
 
     def check_equipment(self, run: Run, scope: Sequence[Any]) -> None:
         for asset in (each for each in scope if each.id in run.asset_ids):
@@ -158,22 +180,23 @@ class Log:
         return [self.states[name, each.id] for each in evidence]
 
     def scope(self, asset_ids: frozenset[UUID]) -> list[Any]:
-        """Some assets and all above them."""
-        found: dict[UUID, Any] = {}
-        for id in asset_ids:
-            above: UUID | None = id
-            while above is not None:
-                found[above] = self.states["Asset", above]
-                above = found[above].parent_id
+        """Some assets, what controls them, and all above these."""
+        controllers = {self.states["Asset", id].controller_id for id in asset_ids} - {None}
+        found = {each.id: each for id in asset_ids | controllers for each in self.upwards(id)}
         return [*found.values()]
+
+    def upwards(self, asset_id: UUID) -> list[Any]:
+        """An asset and all above it."""
+        asset = self.states["Asset", asset_id]
+        return [asset, *([] if asset.parent_id is None else self.upwards(asset.parent_id))]
 
     def all(self, name: str) -> list[Any]:
         return [state for (stream_type, _), state in self.states.items() if stream_type == name]
 
 
-def bound_to(some: Sequence[Any]) -> set[UUID]:
-    """What some clearances are bound to."""
-    return {binding.id for each in some for binding in each.bindings}
+def bound_to(clearance: Any) -> set[UUID]:
+    """What a clearance is bound to."""
+    return {binding.id for binding in clearance.bindings}
 
 
 def check_held(before: Run | None, after: Run) -> None:

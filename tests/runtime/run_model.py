@@ -77,6 +77,7 @@ class Order(NamedTuple):
     parameters: dict[str, Any]
     subject_id: UUID | None = None
     campaign_id: UUID | None = None
+    visit_id: UUID | None = None
 
 
 @dataclass
@@ -87,13 +88,36 @@ class Run:
     parameters: dict[str, Any]
     # The names that its method took when it started.
     takes: frozenset[str]
+    visit_id: UUID | None = None
     status: str = "Running"
     # Who holds it, each as a supervisor or not.
     holders: dict[UUID, bool] = field(default_factory=dict[UUID, bool])
 
-    def released_by(self, caller: UUID) -> frozenset[UUID]:
-        """The holders whose claims a resume by this caller releases unasked."""
-        return frozenset(id for id, supervises in self.holders.items() if id == caller or supervises)
+
+@dataclass
+class Procedure:
+    """A task on some assets, or a phase of a run; what is said of it is in `procedure_model`."""
+
+    targets: frozenset[UUID]
+    run_id: UUID | None
+    visit_id: UUID | None
+    facility_code: str
+    patience: int | None
+    status: str = "Defined"
+    holders: dict[UUID, bool] = field(default_factory=dict[UUID, bool])
+    # How many passes were begun, the one that goes on, how many in a row failed, what the last one came to.
+    passes: int = 0
+    current: int | None = None
+    streak: int = 0
+    converged: bool | None = None
+    # Why it was complete, and whether it was aborted at once.
+    reason: str | None = None
+    cancelled: bool = False
+
+
+def released_by(caller: UUID, holders: Mapping[UUID, bool]) -> frozenset[UUID]:
+    """The holders whose claims a resume by this caller releases unasked."""
+    return frozenset(id for id, supervises in holders.items() if id == caller or supervises)
 
 
 @dataclass
@@ -127,7 +151,7 @@ class Permit:
 
 @dataclass
 class Clearance:
-    """Bound to the unit or to a subject, and valid for so many waits."""
+    """Bound to one thing or piece of work, and valid for so many waits."""
 
     bound_to: UUID
     last: int
@@ -150,6 +174,7 @@ class Model:
     bound: tuple[UUID, ...]
     kinds: frozenset[str]
     places: dict[UUID, UUID | None]
+    parents: dict[UUID, UUID | None]
     takes: frozenset[str]
     permits: dict[UUID, Permit]
     supplies: dict[UUID, Supply]
@@ -161,6 +186,13 @@ class Model:
     # As last declared; nothing was said of the others.
     conditions: dict[UUID, str] = field(default_factory=dict[UUID, str])
     in_maintenance: set[UUID] = field(default_factory=set[UUID])
+    # What only procedures have to do with, besides the visits.
+    procedures: dict[UUID, Procedure] = field(default_factory=dict[UUID, Procedure])
+    visits: dict[UUID, str] = field(default_factory=dict[UUID, str])
+    # What capabilities are for, and whether they are out of use.
+    capabilities: dict[UUID, str] = field(default_factory=dict[UUID, str])
+    controllers: dict[UUID, UUID] = field(default_factory=dict[UUID, UUID])
+    retired: set[UUID] = field(default_factory=set[UUID])
     # How often it was waited: all the time that the gate knows.
     waited: int = 0
 
@@ -169,8 +201,9 @@ class Model:
 
     # The gate
 
-    def gate(self, plan_id: UUID, subject_id: UUID | None) -> str:
+    def gate(self, plan_id: UUID, subject_id: UUID | None, visit_id: UUID | None, run_id: UUID | None) -> str:
         """The first refusal of the gate, or that there is none."""
+        permits = self.permitted(self.bound)
         rows = (
             ("RunAssetNotActiveError", self.in_maintenance.isdisjoint(self.bound)),
             ("RunAssetFaultedError", all(self.conditions.get(id) != "Faulted" for id in self.bound)),
@@ -179,14 +212,18 @@ class Model:
                 subject_id is None or self.subjects[subject_id].asset_id is not None,
             ),
             ("RunOutsidePlanWindowError", self.within_window(plan_id)),
+            ("RunVisitNotOpenError", self.visited(visit_id)),
             ("RunRequiresAvailableSupplyError", all(self.supplied(kind) for kind in self.kinds)),
             (
                 "RunSupplyCoverageMismatchError",
                 all("Available" in self.supplied(kind) for kind in self.kinds),
             ),
-            ("RunRequiresPermittedEnclosureError", any(permits := self.permitted()) or not permits),
+            ("RunRequiresPermittedEnclosureError", any(permits) or not permits),
             ("RunEnclosureCoverageMismatchError", all(permits)),
-            ("RunClearanceCoverageMismatchError", all(map(self.cleared, (self.unit_id, subject_id)))),
+            (
+                "RunClearanceCoverageMismatchError",
+                all(self.cleared(*thing, visit_id, run_id) for thing in self.needing(self.bound, subject_id)),
+            ),
         )
         return next((code for code, holds in rows if not holds), ACCEPTED)
 
@@ -198,17 +235,31 @@ class Model:
         """How the supplies of a kind stand that are not out of use."""
         return {each.status for each in self.supplies.values() if each.kind == kind} - {"Decommissioned"}
 
-    def permitted(self) -> list[bool]:
+    def visited(self, visit_id: UUID | None) -> bool:
+        return visit_id is None or self.visits[visit_id] in ("Arrived", "InProgress")
+
+    def upwards(self, asset_id: UUID) -> list[UUID]:
+        """An asset and all above it."""
+        above = self.parents[asset_id]
+        return [asset_id, *([] if above is None else self.upwards(above))]
+
+    def permitted(self, bound: Iterable[UUID]) -> list[bool]:
         """Of each enclosure that matters: whether its permit was heard, and not too long ago."""
-        located = {id for id in self.places.values() if id is not None}
-        return [self.believed(self.permits[id]) for id in located]
+        first = {*bound}
+        first |= {self.controllers[id] for id in first if id in self.controllers}
+        located = {self.places[id] for each in first for id in self.upwards(each)} - {None}
+        return [self.believed(self.permits[id]) for id in located if id is not None]
 
     def believed(self, permit: Permit) -> bool:
         return permit.status == "Permitted" and self.waited - permit.heard <= HEARD_FOR
 
-    def cleared(self, id: UUID | None) -> bool:
-        """Whether one of the clearances bound to something is in force, or none is bound to it."""
-        bound = [each for each in self.clearances.values() if each.bound_to == id]
+    def needing(self, bound: Iterable[UUID], subject_id: UUID | None) -> list[list[UUID]]:
+        """What needs a clearance, each thing with all whose clearance is also its own."""
+        return [*map(self.upwards, bound), *([] if subject_id is None else [[subject_id]])]
+
+    def cleared(self, *ids: UUID | None) -> bool:
+        """Whether one of the clearances bound to any of these is in force, or none is bound to one."""
+        bound = [each for each in self.clearances.values() if each.bound_to in ids]
         return not bound or any(map(self.in_force, bound))
 
     def in_force(self, clearance: Clearance) -> bool:
@@ -222,13 +273,15 @@ class Model:
             return "InvalidRunParametersError"
         if self.plans[order.plan_id].deprecated:
             return "RunBoundPlanDeprecatedError"
-        gate = self.gate(order.plan_id, order.subject_id)
+        gate = self.gate(order.plan_id, order.subject_id, order.visit_id, None)
         if gate != ACCEPTED:
             return gate
         campaign = self.campaigns[order.campaign_id] if order.campaign_id else None
         if campaign and campaign.status not in JOINABLE:
             return "RunCannotJoinCampaignError"
-        self.runs[run_id] = Run(order.plan_id, order.subject_id, order.campaign_id, parameters, self.takes)
+        self.runs[run_id] = Run(
+            order.plan_id, order.subject_id, order.campaign_id, parameters, self.takes, order.visit_id
+        )
         if campaign:
             campaign.run_ids.add(run_id)
         return ACCEPTED
@@ -247,13 +300,13 @@ class Model:
         run = self.runs[run_id]
         if RUN[run.status, "resume"] == "-":
             return "RunCannotResumeError"
-        released = run.released_by(caller) if holders is None else holders
+        released = released_by(caller, run.holders) if holders is None else holders
         if not released <= run.holders.keys():
             return "RunHoldClaimNotPresentError"
         if not released:
             return "RunHoldClaimsRemainError"
         if released == run.holders.keys():
-            gate = self.gate(run.plan_id, run.subject_id)
+            gate = self.gate(run.plan_id, run.subject_id, run.visit_id, run_id)
             if gate != ACCEPTED:
                 return gate
             run.status = "Running"
@@ -265,9 +318,9 @@ class Model:
         run = self.runs[run_id]
         if RUN[run.status, "resume"] == "-":
             return "RunCannotResumeError"
-        if not run.released_by(caller):
+        if not released_by(caller, run.holders):
             return "RunHoldClaimsRemainError"
-        return self.gate(run.plan_id, run.subject_id)
+        return self.gate(run.plan_id, run.subject_id, run.visit_id, run_id)
 
     def end(self, run_id: UUID, verb: str, *, blank: bool, future: bool = False) -> str:
         """Complete, abort, stop or truncate."""

@@ -13,7 +13,7 @@ from beamwright.contexts.campaign.campaign import campaigns
 from beamwright.contexts.campaign.campaign_reads import CampaignListStatus, GetCampaignProgress
 from beamwright.contexts.enclosure.enclosure import PermitStatus, enclosures
 from beamwright.contexts.run.plan_outcome import GetPlanOutcome
-from beamwright.contexts.run.readiness import CheckRunReadiness, GetRunReadiness, RunReadiness
+from beamwright.contexts.run.readiness import CheckRunReadiness, GetRunReadiness, Readiness
 from beamwright.contexts.run.run import runs
 from beamwright.contexts.safety.values import Binding, BindingKind
 from beamwright.contexts.subject.subject import subjects
@@ -38,7 +38,7 @@ from tests.runtime.run_actions import (
     histories,
 )
 from tests.runtime.run_bench import A_WHILE, AT_FIRST, CLEARED_FOR, UNITS, Bench
-from tests.runtime.run_log import check_log, foretold, told
+from tests.runtime.run_log import Log, check_log, foretold, told
 from tests.runtime.run_model import (
     ACCEPTED,
     CAMPAIGN,
@@ -91,26 +91,33 @@ class RunWalk(Walk):
     configured = {"enclosure_stale_after": (HEARD_FOR + 0.5) * A_WHILE}
     # How often each request was answered how.
     tally: ClassVar[Counter[tuple[str, str]]] = Counter()
+    bench: ClassVar[type[Bench]] = Bench
     acts: Actions
     model: Model
 
     async def furnish(self) -> None:
-        bench = Bench(self.app)
+        bench = self.bench(self.app)
         self.model = await bench.furnish()
-        others = [await self.principal(kind) for kind in (ActorKind.HUMAN, ActorKind.SERVICE_ACCOUNT)]
-        self.acts = Actions(bench, [ADMINISTRATOR, *others])
+        self.acts = Actions(bench, [ADMINISTRATOR, *await self.others()])
         beginning = [self.acts.register_campaign(code) for code in ("home", "home", "area")]
         beginning += [self.acts.start(self.order({}), who) for who in range(2)]
         for action in beginning:
             assert action.expected(self.model) == ACCEPTED
             await self.do(action.request, action.call)
 
+    async def others(self) -> list[Call]:
+        """Another person, and one who supervises."""
+        return [await self.principal(kind) for kind in (ActorKind.HUMAN, ActorKind.SERVICE_ACCOUNT)]
+
     async def principal(self, kind: ActorKind) -> Call:
         """Somebody else who may do everything."""
         made = await self.do(RegisterActor(name="Somebody", kind=kind))
+        return await self.admitted(made.actor_id, kind)
+
+    async def admitted(self, actor_id: UUID, kind: ActorKind) -> Call:
         policy_id = wellknown.ADMINISTRATOR_POLICY
-        await self.do(AddPolicyPrincipal(policy_id=policy_id, principal_id=made.actor_id))
-        return replace(ADMINISTRATOR, caller=Caller(principal_id=made.actor_id, kind=kind))
+        await self.do(AddPolicyPrincipal(policy_id=policy_id, principal_id=actor_id))
+        return replace(ADMINISTRATOR, caller=Caller(principal_id=actor_id, kind=kind))
 
     # Calling
 
@@ -130,9 +137,15 @@ class RunWalk(Walk):
         known = list(histories(self.model, actions))
         possible = [left for expected, left in known if expected == answers]
         assert possible, (answers, [expected for expected, _ in known])
-        found = self.run(told(self.app))
+        found = self.run(self.told())
         # If none of them left the log as it is, the invariant says in what the first differs.
-        self.model = next((left for left in possible if foretold(left) == found), possible[0])
+        self.model = next((left for left in possible if self.foretold(left) == found), possible[0])
+
+    async def told(self) -> dict[str, Any]:
+        return await told(self.app)
+
+    def foretold(self, model: Model) -> dict[str, Any]:
+        return foretold(model)
 
     # Choosing
 
@@ -461,7 +474,7 @@ class RunWalk(Walk):
 
     @invariant()
     def everything_is_as_foretold(self) -> None:
-        assert self.run(told(self.app)) == foretold(self.model)
+        assert self.run(self.told()) == self.foretold(self.model)
 
     async def examine(self) -> None:
         states = await folds(self.app, campaigns)
@@ -477,10 +490,13 @@ class RunWalk(Walk):
             outcome = await self.do(GetPlanOutcome(plan_id=id))
             statuses = [run.status for run in self.model.runs.values() if run.plan_id == id]
             assert Counter(outcome.counts) == Counter(statuses)
-        await check_log(self.app, self.model.kinds)
+        await check_log(self.app, self.log())
+
+    def log(self) -> Log:
+        return Log(self.model.kinds)
 
 
-def check_readiness(readiness: RunReadiness, expected: str) -> None:
+def check_readiness(readiness: Readiness, expected: str) -> None:
     """Readiness tells the refusal that the call itself would meet, and first."""
     codes = [failure.code for failure in readiness.failures]
     assert readiness.ready is not bool(codes)
