@@ -12,6 +12,7 @@ type Name = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 
 type Reason = Annotated[
     str, Meta(extra_json_schema={"minLength": 1, "maxLength": 500, "x-may-contain-personal-data": True})
 ]
+type ShortNote = Reason
 type Note = Annotated[
     str, Meta(extra_json_schema={"minLength": 1, "maxLength": 5000, "x-may-contain-personal-data": True})
 ]
@@ -42,6 +43,11 @@ def name(value: str, refusal: type[InvalidError], what: str = "name") -> str:
 
 def reason(value: str, refusal: type[InvalidError]) -> str:
     return trimmed(value, 500, refusal, "reason", prose=True)
+
+
+def short_note(value: str | None, refusal: type[InvalidError]) -> str | None:
+    """An optional remark, as long as a reason."""
+    return None if value is None else trimmed(value, 500, refusal, "note", prose=True)
 
 
 def note(value: str, refusal: type[InvalidError]) -> str:

@@ -31,9 +31,6 @@ from beamwright.kernel.value import Time, Value, patched, replace
 MOST_TAGS = 32
 
 type CampaignTag = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 50})]
-type CampaignNote = Annotated[
-    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 500, "x-may-contain-personal-data": True})
-]
 
 
 class CampaignStatus(StrEnum):
@@ -325,10 +322,6 @@ def checked_tags(tags: Collection[str]) -> frozenset[str]:
     return frozenset(text.trimmed(tag, 50, InvalidCampaignTagError, "tag") for tag in tags)
 
 
-def _note(value: str | None) -> str | None:
-    return None if value is None else text.trimmed(value, 500, InvalidCampaignNoteError, "note", prose=True)
-
-
 class CampaignCommand(Command[Campaign]):
     """A command that sees its campaign and nothing else."""
 
@@ -363,10 +356,10 @@ class HoldCampaign(CampaignCommand):
 class ResumeCampaign(CampaignCommand):
     """Let runs start again in a held campaign."""
 
-    note: CampaignNote | None = None
+    note: text.ShortNote | None = None
 
     def decide(self, campaign: Campaign, occasion: Occasion) -> CampaignResumed:
-        note = _note(self.note)
+        note = text.short_note(self.note, InvalidCampaignNoteError)
         STATUS.check(CampaignResumed, campaign.status, campaign.id)
         return CampaignResumed(campaign_id=campaign.id, occurred_at=occasion.now, note=note)
 
@@ -375,10 +368,10 @@ class ResumeCampaign(CampaignCommand):
 class CloseCampaign(CampaignCommand):
     """Close a campaign for good; its runs stay as they are, running ones included."""
 
-    note: CampaignNote | None = None
+    note: text.ShortNote | None = None
 
     def decide(self, campaign: Campaign, occasion: Occasion) -> CampaignClosed:
-        note = _note(self.note)
+        note = text.short_note(self.note, InvalidCampaignNoteError)
         STATUS.check(CampaignClosed, campaign.status, campaign.id)
         return CampaignClosed(
             campaign_id=campaign.id, occurred_at=occasion.now, ended_by=occasion.principal_id, note=note

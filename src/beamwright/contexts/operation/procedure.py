@@ -2,10 +2,8 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, assert_never
+from typing import Any, assert_never
 from uuid import UUID
-
-from msgspec import Meta
 
 from beamwright.contexts.recipe.steps import RecipeStep, StepLists
 from beamwright.contexts.run.values import ActuationKind, GateEvidence
@@ -18,9 +16,6 @@ from beamwright.kernel.machine import StateMachine, move
 from beamwright.kernel.value import Time, Value, replace
 
 type Bindings = dict[str, Any]
-type ProcedureNote = Annotated[
-    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 500, "x-may-contain-personal-data": True})
-]
 
 
 class ProcedureStatus(StrEnum):

@@ -25,7 +25,6 @@ from .procedure import (
     ProcedureCompleted,
     ProcedureHeld,
     ProcedureIterationEnded,
-    ProcedureNote,
     ProcedureStarted,
     ProcedureTerminationReason,
     ProcedureTruncated,
@@ -161,10 +160,10 @@ class HoldProcedure(DecidedProcedureCommand):
 class CompleteProcedure(ProcedureCommand):
     """Complete a procedure that worked to its end."""
 
-    note: ProcedureNote | None = None
+    note: text.ShortNote | None = None
 
     def decide(self, procedure: Procedure, occasion: Occasion) -> ProcedureCompleted:
-        note = checked_note(self.note)
+        note = text.short_note(self.note, InvalidProcedureNoteError)
         STATUS.check(ProcedureCompleted, procedure.status, procedure.id)
         check_no_iteration_open(procedure)
         converged = ProcedureTerminationReason.CONVERGED
@@ -256,7 +255,3 @@ def abandoned_iteration(
             reason=end.reason,
         )
     ]
-
-
-def checked_note(note: str | None) -> str | None:
-    return None if note is None else text.trimmed(note, 500, InvalidProcedureNoteError, "note", prose=True)

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from beamwright.contexts.run.deciding import check_decision
 from beamwright.contexts.run.gate import GateScope, check_gate, gate_evidence, judge
+from beamwright.kernel import text
 from beamwright.kernel.errors import ConflictError
 from beamwright.kernel.event import Event
 from beamwright.kernel.holds import check_present, check_releases, releasable
@@ -15,11 +16,10 @@ from .procedure import (
     STATUS,
     Procedure,
     ProcedureHoldClaimReleased,
-    ProcedureNote,
     ProcedureResumed,
     procedures,
 )
-from .procedure_moves import checked_note, load_procedure_gate
+from .procedure_moves import InvalidProcedureNoteError, load_procedure_gate
 
 
 class ProcedureHoldClaimNotPresentError(ConflictError):
@@ -43,7 +43,7 @@ class ResumeProcedure(Command[HeldProcedure]):
 
     procedure_id: UUID
     claim_ids: frozenset[UUID] | None = None
-    note: ProcedureNote | None = None
+    note: text.ShortNote | None = None
     decided_by_decision_id: UUID | None = None
 
     async def gather(self, world: World) -> HeldProcedure:
@@ -58,7 +58,7 @@ class ResumeProcedure(Command[HeldProcedure]):
         return releasable(procedure.hold_claims, self.claim_ids, principal_id)
 
     def decide(self, seen: HeldProcedure, occasion: Occasion) -> list[Event]:
-        procedure, note = seen.procedure, checked_note(self.note)
+        procedure, note = seen.procedure, text.short_note(self.note, InvalidProcedureNoteError)
         STATUS.check(ProcedureResumed, procedure.status, procedure.id)
         released = self.released(procedure, occasion.principal_id)
         check_present(released, procedure.hold_claims, "procedure", ProcedureHoldClaimNotPresentError)

@@ -33,7 +33,7 @@ from beamwright.kernel.value import Value
 from .deciding import check_decision
 from .gate import GateScope
 from .gate_scope import GatedWork, load_gate_scope
-from .run import Parameters, RunNote
+from .run import Parameters
 
 type Raid = Annotated[
     str,
@@ -56,7 +56,7 @@ class RunOrder(Value):
     pinned_calibration_ids: frozenset[UUID] = frozenset()
     raid: Raid | None = None
     external_refs: dict[str, GivenRef] = {}
-    trigger_note: RunNote | None = None
+    trigger_note: text.ShortNote | None = None
     decided_by_decision_id: UUID | None = None
 
 

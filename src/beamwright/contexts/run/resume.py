@@ -6,6 +6,7 @@ from beamwright.contexts.recipe.method import methods
 from beamwright.contexts.recipe.plan import plans
 from beamwright.contexts.safety.gate import ClearedWork
 from beamwright.contexts.safety.values import BindingKind
+from beamwright.kernel import text
 from beamwright.kernel.errors import ConflictError
 from beamwright.kernel.event import Event
 from beamwright.kernel.holds import check_present, check_releases, releasable
@@ -18,13 +19,12 @@ from .gate_errors import RUN_GATE
 from .gate_scope import GatedWork, load_gate_scope
 from .run import (
     STATUS,
+    InvalidRunNoteError,
     Run,
     RunHoldClaimReleased,
-    RunNote,
     RunResumed,
     runs,
 )
-from .run_moves import checked_note
 
 
 class RunHoldClaimNotPresentError(ConflictError):
@@ -66,7 +66,7 @@ class ResumeRun(Command[HeldRun]):
 
     run_id: UUID
     claim_ids: frozenset[UUID] | None = None
-    note: RunNote | None = None
+    note: text.ShortNote | None = None
     decided_by_decision_id: UUID | None = None
 
     async def gather(self, world: World) -> HeldRun:
@@ -77,7 +77,7 @@ class ResumeRun(Command[HeldRun]):
         return HeldRun(run=run, gate=await load_run_gate(world, run) if resumes else None)
 
     def decide(self, seen: HeldRun, occasion: Occasion) -> list[Event]:
-        run, note = seen.run, checked_note(self.note)
+        run, note = seen.run, text.short_note(self.note, InvalidRunNoteError)
         STATUS.check(RunResumed, run.status, run.id)
         released = releasable(run.hold_claims, self.claim_ids, occasion.principal_id)
         check_present(released, run.hold_claims, "run", RunHoldClaimNotPresentError)

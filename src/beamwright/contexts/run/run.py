@@ -2,10 +2,8 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, assert_never
+from typing import Any, assert_never
 from uuid import UUID
-
-from msgspec import Meta
 
 from beamwright.kernel import text
 from beamwright.kernel.aggregate import Aggregate
@@ -28,9 +26,6 @@ from .logbook_entry import LogbookEntry, LogbookEntryKind, LogbookFormat, Logboo
 from .values import ActuationKind, GateEvidence, merged_actuation
 
 type Parameters = dict[str, Any]
-type RunNote = Annotated[
-    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 500, "x-may-contain-personal-data": True})
-]
 
 
 class RunStatus(StrEnum):
@@ -401,7 +396,7 @@ class Run(Value):
     pinned_calibration_ids: frozenset[UUID]
     campaign_id: UUID | None = None
     external_refs: dict[str, ExternalRef]
-    trigger_note: RunNote | None
+    trigger_note: text.ShortNote | None
     shown_caution_ids: frozenset[UUID]
     gate_evidence: GateEvidence
     actuation_kind: ActuationKind | None = None

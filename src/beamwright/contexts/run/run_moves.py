@@ -3,7 +3,6 @@
 from uuid import UUID
 
 from beamwright.kernel import text
-from beamwright.kernel.errors import InvalidError
 from beamwright.kernel.external_refs import MOST, Scheme, checked_ref
 from beamwright.kernel.holds import check_not_held_by
 from beamwright.kernel.operation import Command, Occasion, World
@@ -29,7 +28,6 @@ from .run import (
     RunExternalRefAlreadyAssignedError,
     RunExternalRefAssigned,
     RunHeld,
-    RunNote,
     RunStopped,
     RunTruncated,
     hold_cause,
@@ -89,10 +87,10 @@ class HoldRun(DecidedRunCommand):
 class CompleteRun(RunCommand):
     """Complete a run that worked to its end."""
 
-    note: RunNote | None = None
+    note: text.ShortNote | None = None
 
     def decide(self, run: Run, occasion: Occasion) -> RunCompleted:
-        note = checked_note(self.note)
+        note = text.short_note(self.note, InvalidRunNoteError)
         STATUS.check(RunCompleted, run.status, run.id)
         if run.conduct is not None:
             raise RunCannotCompleteError(
@@ -192,7 +190,3 @@ class AssignRunExternalRef(RunCommand):
                 authority=ref.authority,
             )
         ]
-
-
-def checked_note(note: str | None, refusal: type[InvalidError] = InvalidRunNoteError) -> str | None:
-    return None if note is None else text.trimmed(note, 500, refusal, "note", prose=True)

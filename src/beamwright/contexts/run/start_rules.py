@@ -24,7 +24,6 @@ from .gate import Judgement, check_gate
 from .gate_errors import RUN_GATE
 from .preparation import RunOrder, RunPreparation
 from .run import InvalidRunExternalRefsError
-from .run_moves import checked_note
 
 MOST_PINNED = 64
 _PREFIX = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -100,7 +99,7 @@ def checked_raid(order: RunOrder) -> str | None:
 
 
 def checked_trigger_note(order: RunOrder) -> str | None:
-    return checked_note(order.trigger_note, InvalidRunTriggerNoteError)
+    return text.short_note(order.trigger_note, InvalidRunTriggerNoteError)
 
 
 def check_few_pinned(order: RunOrder) -> None:
